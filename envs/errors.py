@@ -1,0 +1,52 @@
+"""Faults in how an environment is made or used; each keeps the offending values as fields."""
+
+
+class EnvError(ValueError):
+    """An argument or a call that an environment cannot accept."""
+
+
+class IllegalActionError(EnvError):
+    """An action whose mask is 0."""
+
+    def __init__(self, action: int, reason: str) -> None:
+        self.action, self.reason = action, reason
+        super().__init__(f"action {action} is not legal: {reason}; action_masks() tells which are")
+
+
+class NoEpisodeError(EnvError):
+    """A step outside an episode."""
+
+    def __init__(self) -> None:
+        super().__init__("no episode is running: call reset() before the first step and after the last one")
+
+
+class MissingArgumentError(EnvError):
+    """Neither a problem nor what makes one."""
+
+    def __init__(self, given: str) -> None:
+        self.given = given
+        super().__init__(f"an environment needs either problem, or graph and topology, not {given}")
+
+
+class PaddingError(EnvError):
+    """Padding that is smaller than the problem."""
+
+    def __init__(self, what: str, given: int, needed: int) -> None:
+        self.what, self.given, self.needed = what, given, needed
+        super().__init__(f"padding.num_{what}={given} is too small: the problem has {needed} {what}")
+
+
+class NotEnumerableError(EnvError):
+    """A space whose configs have no indices, so that no action can name them."""
+
+    def __init__(self, space: str) -> None:
+        self.space = space
+        super().__init__(f"the configs of space {space} have no indices; choose the variant aligned or block")
+
+
+class RewardError(EnvError):
+    """A reward with impossible numbers."""
+
+    def __init__(self, name: str, given: float) -> None:
+        self.name, self.given = name, given
+        super().__init__(f"reward.{name}={given} must not be negative")

@@ -1,0 +1,148 @@
+"""TransferTable: what it takes to move a tensor between any two configs of its ends."""
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from envs.config_table import ConfigTable, Floats
+from sim.flows import needed_box, written_box
+from sim.operator_graph import BYTES_PER_ELEMENT, Edge
+from sim.strategy import ParallelConfig
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """All configs of one end of an edge.
+
+    Attributes:
+        numbers: (C,) which of the U distinct degrees each config has.
+        parts: (C, D) its part on each device; M, the most parts of any config, where there is none.
+        boxes: (U, M + 1, axes, 2) what each part writes or needs of the edge's tensor; empty where there is none.
+    """
+
+    numbers: NDArray[np.int64]
+    parts: NDArray[np.int64]
+    boxes: NDArray[np.int64]
+
+
+class TransferTable:
+    """Times of transfers, one end of an edge fixed, the other with any of its configs.
+
+    The estimate is additive, as in OptCNN: it knows the exact bytes that each device lacks, whether a device
+    of its node or only other nodes have them, and that a node's devices share its way to the others. It knows
+    nothing of other transfers at the same time. Rows are computed when they are first asked for, then kept.
+
+    Args:
+        table: the configs.
+    """
+
+    def __init__(self, table: ConfigTable) -> None:
+        self._table, self._graph = table, table.problem.graph
+        self._iteration_ns = max(1, table.problem.data_parallel_ns)
+        self._num_directions = 2 if table.problem.training else 1
+        nodes = np.array([device.node for device in table.problem.topology.devices])
+        is_near = nodes[:, None] == nodes
+        # (D, most devices of a node) the devices of each one's node, padded with others.
+        self._mates = np.argsort(~is_near, axis=1, kind="stable")[:, : is_near.sum(axis=1).max()]
+        self._is_mate = np.take_along_axis(is_near, self._mates, axis=1)
+        self._is_in_node = (nodes[:, None] == np.unique(nodes)).astype(np.float32)
+        ns_per_byte = 1 / table.problem.topology.route_arrays().bandwidth.reshape(is_near.shape)
+        self._inside_ns = _mean(ns_per_byte[is_near & ~np.eye(len(nodes), dtype=bool)])
+        self._across_ns = _mean(ns_per_byte[~is_near])
+        self._candidates: dict[tuple[int, bool], Candidates] = {}
+        self._volumes: dict[tuple[int, bool, tuple[int, ...]], Floats] = {}
+        self._rows: dict[tuple[int, bool, ParallelConfig], Floats] = {}
+        kinds: dict[tuple[object, ...], int] = {}
+        self._first_of_kind = [
+            kinds.setdefault(self._kind(edge), position) for position, edge in enumerate(self._graph.edges)
+        ]
+
+    def row(self, edge: int, fixed: ParallelConfig, *, to_candidates: bool) -> Floats:
+        """Time of an edge's transfers, forward and backward, for every config of one end.
+
+        Args:
+            edge: position in the graph's edges.
+            fixed: config of the other end.
+            to_candidates: whether the consumer's config is open and the producer's fixed, or the reverse.
+
+        Returns:
+            (C,) in iterations of data parallelism.
+        """
+        key = (self._first_of_kind[edge], to_candidates, fixed)
+        row = self._rows.get(key)
+        if row is None:
+            row = self._rows[key] = self._row(*key)
+        return row
+
+    def _row(self, edge: int, to_candidates: bool, fixed: ParallelConfig) -> Floats:
+        candidates = self._open_end(edge, to_candidates)
+        numbers, parts = candidates.numbers, candidates.parts
+        volumes = self._by_device(edge, to_candidates, fixed)
+        everywhere = np.arange(parts.shape[1])
+        if to_candidates:
+            # On device d: what the candidate's part there needs, and what of that the fixed end has on each mate.
+            needed = volumes.sum(axis=2)[numbers[:, None], parts]
+            near = volumes[numbers[:, None, None], parts[:, :, None], self._mates]
+        else:
+            needed = volumes.sum(axis=1)[numbers]
+            near = volumes[numbers[:, None, None], parts[:, self._mates], everywhere[:, None]]
+        near = near * self._is_mate
+        nearby = near.sum(axis=2)
+        local = (near * (self._mates == everywhere[:, None])).sum(axis=2)
+        inside_ns = (nearby - local).max(axis=1) * self._inside_ns
+        across_ns = ((needed - nearby) @ self._is_in_node).max(axis=1) * self._across_ns
+        total: Floats = self._num_directions * (inside_ns + across_ns) / self._iteration_ns
+        return total
+
+    def _by_device(self, edge: int, to_candidates: bool, fixed: ParallelConfig) -> Floats:
+        """(distinct degrees, parts + 1, D) bytes that a candidate's part and the fixed parts on a device share."""
+        key = (edge, to_candidates, fixed.degrees)
+        if key not in self._volumes:
+            open_boxes = self._open_end(edge, to_candidates).boxes
+            fixed_boxes = self._boxes(edge, not to_candidates, fixed.degrees)
+            low = np.maximum(open_boxes[:, :, None, :, 0], fixed_boxes[:, :, 0])
+            high = np.minimum(open_boxes[:, :, None, :, 1], fixed_boxes[:, :, 1])
+            self._volumes[key] = BYTES_PER_ELEMENT * np.maximum(high - low, 0).astype(np.float32).prod(axis=3)
+        volumes = self._volumes[key]
+        placed = np.zeros((*volumes.shape[:2], len(self._mates)), dtype=np.float32)
+        np.add.at(placed, (slice(None), slice(None), np.array(fixed.devices)), volumes)
+        return placed
+
+    def _boxes(self, edge: int, is_consumer: bool, degrees: tuple[int, ...]) -> NDArray[np.int64]:
+        """(parts, axes, 2) what each part of one end writes or needs of the edge's tensor."""
+        link = self._graph.edges[edge]
+        operator = self._graph.operators[link.dst if is_consumer else link.src]
+        config = ParallelConfig(degrees, (0,) * math.prod(degrees))
+        boxes = [config.box(operator, part) for part in range(config.num_tasks)]
+        if is_consumer:
+            return np.array([needed_box(self._graph, link, box) for box in boxes])
+        return np.array([written_box(operator, link.output, box) for box in boxes])
+
+    def _open_end(self, edge: int, to_candidates: bool) -> Candidates:
+        key = (edge, to_candidates)
+        if key not in self._candidates:
+            link = self._graph.edges[edge]
+            configs = self._table.configs[self._table.operator_class[link.dst if to_candidates else link.src]]
+            degrees = {config.degrees: None for config in configs}
+            numbers = {entry: number for number, entry in enumerate(degrees)}
+            most = max(map(math.prod, degrees))
+            parts = np.full((len(configs), len(self._mates)), most)
+            for index, config in enumerate(configs):
+                parts[index, list(config.devices)] = np.arange(config.num_tasks)
+            num_axes = len(self._graph.operators[link.src].outputs[link.output].sizes)
+            boxes = np.zeros((len(degrees), most + 1, num_axes, 2), dtype=np.int64)
+            for entry, number in numbers.items():
+                boxes[number, : math.prod(entry)] = self._boxes(edge, to_candidates, entry)
+            self._candidates[key] = Candidates(np.array([numbers[c.degrees] for c in configs]), parts, boxes)
+        return self._candidates[key]
+
+    def _kind(self, edge: Edge) -> tuple[object, ...]:
+        """Edges of one kind have the same rows."""
+        src, dst = self._table.operator_class[[edge.src, edge.dst]].tolist()
+        return src, edge.output, dst, self._graph.operators[edge.dst].inputs[edge.input].windows
+
+
+def _mean(values: NDArray[np.float64]) -> np.float32:
+    return np.float32(values.mean()) if len(values) else np.float32(0)

@@ -1,0 +1,155 @@
+"""application: a Hydra application whose user's mistakes end in one sentence and exit code 2, without a traceback."""
+
+import difflib
+import functools
+import importlib.util
+import os
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeAlias
+
+import hydra
+from hydra.core.config_store import ConfigStore
+from hydra.core.hydra_config import HydraConfig
+from hydra.errors import HydraException, InstantiationException, MissingConfigException, OverrideParseException
+from hydra.types import RunMode
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
+
+from sim.topology import load_topology
+
+ROOT = Path(__file__).resolve().parents[1]
+ROOMS = ("sim", "envs", "agents", "experiments")
+
+EXIT_FAULT = 2
+EXIT_INTERRUPTED = 130
+
+Task: TypeAlias = Callable[[DictConfig], None]
+
+
+class FaultReportedError(Exception):
+    """A job of a sweep failed by the user's making, and its sentence is on stderr."""
+
+
+def application(config_name: str) -> Callable[[Task], Callable[[], None]]:
+    """Make a command of a function of the configuration.
+
+    Args:
+        config_name: a file of ``experiments/conf``, without its ending.
+    """
+
+    def decorate(task: Task) -> Callable[[], None]:
+        @functools.wraps(task)
+        def job(cfg: DictConfig) -> None:
+            try:
+                task(cfg)
+            except Exception as error:
+                report(error)
+                if HydraConfig.get().mode is RunMode.MULTIRUN:  # the other jobs go on
+                    raise FaultReportedError from None
+                raise SystemExit(EXIT_FAULT) from None
+
+        main = hydra.main(version_base="1.3", config_path=str(ROOT / "experiments" / "conf"), config_name=config_name)
+
+        def command() -> None:
+            check_origin()
+            # Hydra raises what it would otherwise print in several lines.
+            os.environ["HYDRA_FULL_ERROR"] = "1"
+            OmegaConf.register_new_resolver("stem", lambda path: Path(str(path)).stem, replace=True)
+            try:
+                sys.argv[1:] = [with_topology_files(argument) for argument in _multirun_first(sys.argv[1:])]
+                main(job)()
+            except KeyboardInterrupt:
+                raise SystemExit(EXIT_INTERRUPTED) from None
+            except FaultReportedError:
+                raise SystemExit(EXIT_FAULT) from None
+            except Exception as error:
+                report(error)
+                raise SystemExit(EXIT_FAULT) from None
+
+        return command
+
+    return decorate
+
+
+def check_origin() -> None:
+    """Refuse rooms from elsewhere: a stranger's package called ``agents`` must not run in the place of ours."""
+    for room in ROOMS:
+        spec = importlib.util.find_spec(room)
+        places = list(spec.submodule_search_locations or ()) if spec else []
+        assert places == [str(ROOT / room)], f"package '{room}' comes from {places}, not from {ROOT}"
+
+
+def _multirun_first(arguments: list[str]) -> list[str]:
+    """Hydra's parser refuses ``-m`` between two overrides."""
+    return sorted(arguments, key=lambda argument: argument not in ("-m", "--multirun"))
+
+
+def with_topology_files(argument: str) -> str:
+    """Let ``topology=`` name YAML files: each becomes an option of the group under its absolute path.
+
+    Raises:
+        SimError: a file is missing or not a topology.
+    """
+
+    def register(match: re.Match[str]) -> str:
+        path = Path(match[0]).resolve()
+        load_topology(str(path))
+        ConfigStore.instance().store(group=f"topology{path.parent}", name=path.name, node=OmegaConf.load(path))
+        return str(path)
+
+    if not argument.startswith("topology="):
+        return argument
+    key, choices = argument.split("=", 1)
+    return f"{key}={re.sub(r'[^,]+[.]ya?ml(?=,|$)', register, choices)}"
+
+
+def report(error: Exception) -> None:
+    """Write the sentence of a user's fault to stderr; our own bugs go on with their traceback."""
+    sentence = sentence_for(error)
+    if sentence is None:
+        raise error
+    sys.stderr.write(f"error: {sentence}\n")
+
+
+def sentence_for(error: BaseException) -> str | None:
+    """What a user did wrong, in one sentence, or None if the fault is ours."""
+    while isinstance(error, InstantiationException) and error.__cause__ is not None:
+        error = error.__cause__
+    if isinstance(error, MissingConfigException):
+        return _missing_choice(error)
+    if isinstance(error, OverrideParseException):
+        return f"cannot read '{error.override}'; write overrides as key=value, special characters in quotes"
+    if isinstance(error, HydraException):
+        cause = error.__cause__
+        if isinstance(cause, ConfigAttributeError | ConfigKeyError):
+            return _unknown_key(cause)
+        if isinstance(cause, OmegaConfBaseException):
+            error = cause
+        return " ".join(str(error).split())
+    if isinstance(error, OmegaConfBaseException):
+        return str(error).splitlines()[0] + (f" ({error.full_key})" if error.full_key else "")
+    if isinstance(error, OSError):
+        where = f"'{error.filename}'" if error.filename else "the run folder"
+        return f"cannot use {where}: {error.strerror or error}"
+    if isinstance(error, ValueError) and type(error).__module__.split(".")[0] in ROOMS:
+        return str(error)
+    return None
+
+
+def _missing_choice(error: MissingConfigException) -> str:
+    group, _, choice = (error.missing_cfg_file or "").rpartition("/")
+    if not error.options:
+        return f"there is no configuration called '{error.missing_cfg_file}'"
+    return f"unknown {group} '{choice}'; choose one of {', '.join(error.options)}"
+
+
+def _unknown_key(error: ConfigAttributeError | ConfigKeyError) -> str:
+    known = [str(key) for key in error.parent_node] if isinstance(error.parent_node, DictConfig) else []
+    *above, key = (error.full_key or str(error.key)).split(".")
+    near = difflib.get_close_matches(key, known, n=1)
+    names = [".".join([*above, name]) for name in near or known if not name.startswith("_") and name != "hydra"]
+    hint = f"did you mean '{names[0]}'?" if near else f"choose one of {', '.join(names) or 'none'}"
+    return f"unknown key '{'.'.join([*above, key])}'; {hint}"

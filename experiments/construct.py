@@ -1,0 +1,95 @@
+"""construct: an object from its part of the configuration, held against its constructor's signature first."""
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import is_dataclass
+from types import NoneType, UnionType
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+from hydra.utils import get_object, instantiate
+from omegaconf import DictConfig, OmegaConf
+
+from experiments.errors import OptionError
+
+RESERVED = ("_target_", "_partial_", "_convert_", "_recursive_", "_args_")
+"""Keys that speak to Hydra and not to the constructor."""
+
+
+def construct(cfg: DictConfig, group: str, **given: Any) -> Any:
+    """Instantiate one group of the configuration.
+
+    Args:
+        cfg: the whole configuration.
+        group: key of the part with a ``_target_``.
+        given: keywords that this program supplies, in place of the configuration's.
+
+    Raises:
+        OptionError: a key that the constructor does not have, or a value of another type.
+    """
+    options = OmegaConf.to_container(cfg, resolve=True).get(group)
+    if not isinstance(options, dict) or "_target_" not in options:
+        raise OptionError(group, f"{options!r} is not a group of keys with a _target_")
+    check_options(
+        get_object(options["_target_"]),
+        {str(key): value for key, value in options.items() if key not in RESERVED},
+        prefix=f"{group}.",
+    )
+    return instantiate(cfg[group], **given, _convert_="all")
+
+
+def check_options(target: Callable[..., Any], options: Mapping[str, Any], *, prefix: str = "") -> None:
+    """Hold options against the keyword-only parameters of a constructor.
+
+    Raises:
+        OptionError: a key that the constructor does not have, or a value of another type.
+    """
+    hints = get_type_hints(target.__init__ if inspect.isclass(target) else target)
+    allowed = keywords(target)
+    for name, value in options.items():
+        if name not in allowed:
+            raise OptionError(f"{prefix}{name}", f"there is no such key; {_listed(allowed)}")
+        if name in hints and not _accepts(hints[name], value):
+            raise OptionError(f"{prefix}{name}", f"{value!r} is not {_described(hints[name])}")
+
+
+def keywords(target: Callable[..., Any]) -> tuple[str, ...]:
+    """Names of the keyword-only parameters of a constructor; of a plain dataclass, its fields."""
+    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD if is_dataclass(target) else inspect.Parameter.KEYWORD_ONLY
+    parameters = inspect.signature(target).parameters.values()
+    return tuple(p.name for p in parameters if p.kind in (kind, inspect.Parameter.KEYWORD_ONLY))
+
+
+def _accepts(hint: Any, value: Any) -> bool:
+    """Whether a value from YAML may stand where ``hint`` is declared; kinds not listed here pass."""
+    origin = get_origin(hint) or hint
+    if origin in (Union, UnionType):
+        return any(_accepts(option, value) for option in get_args(hint))
+    if origin is Literal:
+        return value in get_args(hint)
+    if origin is NoneType:
+        return value is None
+    if origin in (bool, str):
+        return isinstance(value, origin)
+    if origin in (int, float):
+        return isinstance(value, int | origin) and not isinstance(value, bool)
+    if origin is tuple or (inspect.isclass(origin) and issubclass(origin, Sequence)):
+        return isinstance(value, list)
+    if inspect.isclass(origin) and issubclass(origin, Mapping):
+        return isinstance(value, dict)
+    return True
+
+
+def _described(hint: Any) -> str:
+    origin = get_origin(hint) or hint
+    if origin in (Union, UnionType):
+        return " or ".join(_described(option) for option in get_args(hint))
+    if origin is Literal:
+        return f"one of {', '.join(map(str, get_args(hint)))}"
+    names = {bool: "true or false", int: "a whole number", float: "a number", str: "a text", NoneType: "null"}
+    if origin in names:
+        return names[origin]
+    return "a mapping" if inspect.isclass(origin) and issubclass(origin, Mapping) else "a list"
+
+
+def _listed(names: Sequence[str]) -> str:
+    return f"choose one of {', '.join(names)}" if names else "it takes none"

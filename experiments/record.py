@@ -1,0 +1,137 @@
+"""Record: what a run found, and all that is needed to repeat it."""
+
+import platform
+import subprocess
+import sys
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from hydra.core.hydra_config import HydraConfig
+from omegaconf import DictConfig, OmegaConf
+
+from sim.problem import Problem
+from sim.simulation import Simulation
+
+if TYPE_CHECKING:
+    from agents.agent import SearchResult
+
+FORMAT_VERSION = 1
+
+PACKAGES = ("gymnasium", "networkx", "numba", "numpy", "sb3-contrib", "stable-baselines3", "torch")
+
+NS_PER_MS = 1e6
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Record:
+    """The content of record.json (DESIGN, section 6).
+
+    Attributes:
+        format_version: of this file.
+        command: how the run was started.
+        model: name of the operator graph.
+        topology: name of the device topology.
+        num_devices: compute devices.
+        agent: what searched; None if nothing did.
+        seed: of everything random.
+        configuration: all keys, resolved.
+        versions: of Python and the packages that matter.
+        commit: of the checkout, with ``-dirty`` if it had changes; None outside a git repository.
+        data_parallel_ms: iteration time of data parallelism.
+        best_ms: iteration time of the strategy found (or priced), by full simulation.
+        speedup: the first over the second.
+        lower_bound_ms: no strategy is faster; None until a bound is computed.
+        simulations: priced strategies, those cut off early included.
+        cutoffs: pricings that stopped once they were proven too slow.
+        search_seconds: wall-clock time of the search.
+        is_interrupted: whether the user ended the search before its budget did.
+        fits_memory: whether the strategy fits the memory of every device.
+        strategy_hash: of the strategy.
+        num_operators: of the graph.
+        num_tasks: of the strategy's task graph.
+        num_parameters: trainable elements.
+        communication_bytes: transfers, exchanges and synchronisation of one iteration.
+        compute_ms: sum over the tasks on compute devices.
+    """
+
+    format_version: int
+    command: list[str]
+    model: str
+    topology: str
+    num_devices: int
+    agent: str | None
+    seed: int
+    configuration: dict[str, Any]
+    versions: dict[str, str]
+    commit: str | None
+    data_parallel_ms: float
+    best_ms: float
+    speedup: float
+    lower_bound_ms: float | None
+    simulations: int
+    cutoffs: int
+    search_seconds: float
+    is_interrupted: bool
+    fits_memory: bool
+    strategy_hash: str
+    num_operators: int
+    num_tasks: int
+    num_parameters: int
+    communication_bytes: int
+    compute_ms: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """What is written on disk."""
+        return asdict(self)
+
+
+def make_record(
+    cfg: DictConfig, problem: Problem, simulation: Simulation, result: "SearchResult | None" = None
+) -> Record:
+    """The record of a strategy.
+
+    Args:
+        cfg: the configuration of the run.
+        problem: what was to be parallelized.
+        simulation: of the strategy found or priced.
+        result: of the search; None if there was none.
+    """
+    choices = HydraConfig.get().runtime.choices
+    return Record(
+        format_version=FORMAT_VERSION,
+        command=sys.argv,
+        model=choices.model,
+        topology=problem.topology.name,
+        num_devices=problem.topology.num_devices,
+        agent=choices.get("agent"),
+        seed=cfg.seed,
+        configuration=OmegaConf.to_container(cfg, resolve=True),
+        versions={"python": platform.python_version()} | {name: version(name) for name in PACKAGES},
+        commit=_commit(),
+        data_parallel_ms=problem.data_parallel_ns / NS_PER_MS,
+        best_ms=simulation.cost_ns / NS_PER_MS,
+        speedup=problem.data_parallel_ns / simulation.cost_ns,
+        lower_bound_ms=None,
+        simulations=result.simulations if result else 0,
+        cutoffs=result.cutoffs if result else 0,
+        search_seconds=result.seconds if result else 0.0,
+        is_interrupted=result.is_interrupted if result else False,
+        fits_memory=simulation.overflow_bytes == 0,
+        strategy_hash=simulation.strategy.hash,
+        num_operators=len(problem.graph),
+        num_tasks=simulation.num_tasks,
+        num_parameters=problem.graph.num_parameters,
+        communication_bytes=simulation.communication_bytes,
+        compute_ms=simulation.compute_ns / NS_PER_MS,
+    )
+
+
+def _commit() -> str | None:
+    command = ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
+    try:
+        git = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False)
+    except OSError:  # no git on this machine
+        return None
+    return git.stdout.strip() or None

@@ -1,0 +1,57 @@
+"""result_table: what a run found beside the strategies that everyone knows."""
+
+from collections.abc import Mapping
+
+from rich.console import Console, Group
+from rich.table import Table
+from rich.text import Text
+
+from experiments.record import Record
+from sim.problem import Problem
+from sim.simulation import Simulation
+
+BYTES_PER_GIB = 1 << 30
+
+
+def result_table(record: Record, simulations: Mapping[str, Simulation], *, folder: str) -> Group:
+    """A table for the terminal.
+
+    Args:
+        record: of the run.
+        simulations: the named strategies to show, data parallelism first.
+        folder: where the run's files are.
+    """
+    title = f"{record.model} on {record.num_devices} devices of {record.topology}"
+    table = Table(title=title, title_justify="left", title_style="bold")
+    table.add_column("strategy")
+    for column in ("iteration", "speed-up", "communication", "memory"):
+        table.add_column(column, justify="right")
+    reference_ns = next(iter(simulations.values())).cost_ns
+    for name, simulation in simulations.items():
+        overflow_gib = simulation.overflow_bytes / BYTES_PER_GIB
+        table.add_row(
+            name,
+            f"{simulation.cost_ns / 1e6:.2f} ms",
+            f"{reference_ns / simulation.cost_ns:.2f}x",
+            f"{simulation.communication_bytes / BYTES_PER_GIB:.2f} GiB",
+            f"{overflow_gib:.2f} GiB too much" if overflow_gib else "fits",
+        )
+    lines = [f"files in {folder}"]
+    if record.agent is not None:
+        lines.insert(
+            0,
+            f"{record.simulations:,} simulations ({record.cutoffs:,} cut off early) in {record.search_seconds:.1f} s"
+            + (", interrupted" if record.is_interrupted else ""),
+        )
+    return Group(table, *(Text(line) for line in lines))
+
+
+def named_simulations(problem: Problem) -> dict[str, Simulation]:
+    """Data parallelism, and the expert strategy where the model has one."""
+    strategies = {"data_parallel": problem.data_parallel}
+    return {name: problem.simulation(strategy) for name, strategy in strategies.items()}
+
+
+def print_result(record: Record, simulations: Mapping[str, Simulation], *, folder: str) -> None:
+    """Print the table to stdout."""
+    Console().print(result_table(record, simulations, folder=folder), soft_wrap=True)

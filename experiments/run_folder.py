@@ -1,0 +1,45 @@
+"""RunFolder: where the files of one run go."""
+
+import csv
+import json
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from hydra.core.hydra_config import HydraConfig
+
+
+class RunFolder:
+    """The folder of the current Hydra job; a file appears in it whole or not at all."""
+
+    def __init__(self) -> None:
+        self.path = Path(HydraConfig.get().runtime.output_dir)
+
+    def __truediv__(self, name: str) -> Path:
+        return self.path / name
+
+    def write_json(self, name: str, content: Any) -> None:
+        """Write indented JSON; NaN and infinities are our own bugs."""
+        with self._draft(name) as draft:
+            draft.write_text(json.dumps(content, indent=1, allow_nan=False) + "\n")
+
+    def write_csv(self, name: str, header: Iterable[str], rows: Iterable[Iterable[Any]]) -> None:
+        """Write a table."""
+        with self._draft(name) as draft, draft.open("w", newline="") as file:
+            csv.writer(file).writerows([header, *rows])
+
+    @contextmanager
+    def _draft(self, name: str) -> Iterator[Path]:
+        draft = self.path / f".{name}.{os.getpid()}.tmp"
+        try:
+            yield draft
+            draft.replace(self.path / name)
+        finally:
+            draft.unlink(missing_ok=True)
+
+    @property
+    def label(self) -> str:
+        """The path as people read it: from the working directory if it lies below."""
+        return str(self.path.relative_to(Path.cwd()) if self.path.is_relative_to(Path.cwd()) else self.path)

@@ -1,0 +1,1 @@
+"""Configuration files that travel with sim; Hydra finds them as ``pkg://sim.conf``."""

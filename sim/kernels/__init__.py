@@ -1,0 +1,37 @@
+"""The compiled kernels of the delta simulation.
+
+Numba's cache does not notice an edit in a callee's file, so the cache folder is named after the content of all
+kernels: any edit starts a fresh one.
+"""
+
+import hashlib
+import os
+import tempfile
+from pathlib import Path
+
+import numba
+
+
+def _cache_directory() -> str:
+    folder = Path(__file__).parent
+    digest = hashlib.sha256(f"{numba.__version__} {numba.config.BOUNDSCHECK}".encode())
+    for source in sorted(folder.glob("*.py")):
+        digest.update(source.read_bytes())
+    name = f"kernels-{digest.hexdigest()[:12]}"
+    roots = [folder / "__pycache__", Path(tempfile.gettempdir()) / f"soap-testbed-{os.getuid()}"]
+    for root in roots:
+        try:
+            (root / name).mkdir(parents=True, exist_ok=True)
+        except OSError:
+            continue
+        if os.access(root / name, os.W_OK):
+            return str(root / name)
+    return ""
+
+
+_others_cache, numba.config.CACHE_DIR = numba.config.CACHE_DIR, _cache_directory()
+from sim.kernels import delta  # noqa: E402  (compiled into the folder named above)
+
+numba.config.CACHE_DIR = _others_cache
+
+__all__ = ["delta"]

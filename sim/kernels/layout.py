@@ -1,0 +1,115 @@
+"""Layout of the kernels' arrays: what each column and scalar means.
+
+Times are int64 nanoseconds, sizes int64 bytes. A *block* is all tasks of one operator, of one edge of the operator
+graph or of one weight group, in this order: block b is operator b, edge b - n or group b - n - E. A block owns a run
+of consecutive task slots and a segment of the int32 arena with its lists; both change when its configs do.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints = NDArray[np.int64]
+Lists = NDArray[np.int32]
+Floats = NDArray[np.float64]
+
+# Columns of Tables.op.
+SIZE = 0  # four extents, 1 where the operator has fewer dimensions
+X_ACROSS = 4  # four flags: parts that differ only along these dimensions exchange
+X_KIND = 8  # 0 none, 1 all-reduce, 2 all-gather
+X_ROUNDS = 9
+GROUP = 10  # weight group or -1
+MEMBER = 11  # rank of the operator in its group
+CUT = 12  # dimension that cuts its weights or -1
+OP_COLUMNS = 13
+
+ALL_REDUCE, ALL_GATHER = 1, 2
+
+# Columns of Tables.edge; from AXIS on, seven columns for each of four axes.
+SRC, DST, INPUT, HALO, AXIS = 0, 1, 2, 3, 4
+A_SIZE, A_SRC_DIM, A_DIM, A_STRIDE, A_DIVISOR, A_PAD, A_KERNEL = 0, 1, 2, 3, 4, 5, 6
+AXIS_COLUMNS = 7
+EDGE_COLUMNS = AXIS + 4 * AXIS_COLUMNS
+
+# Columns of Tables.group and Tables.device; entries of Tables.flags.
+UNITS, UNIT_BYTES = 0, 1
+KIND, NODE, CAPACITY = 0, 1, 2
+TRAINING, SCHEME, OVERLAP, COPIES = 0, 1, 2, 3
+RING, PARAMETER_SERVER = 0, 1
+
+# Columns of the rows: one row for each (operator shape, degrees). After TIMES: forward, backward per device kind.
+DEGREE = 0  # four degrees
+SAVED, MESSAGE, TIMES = 4, 5, 6
+
+
+class Tables(NamedTuple):
+    """What never changes while one problem is simulated."""
+
+    op: Ints  # (n, OP_COLUMNS)
+    in_ptr: Ints  # (n + 1,) edges into operator i are in_ptr[i] .. in_ptr[i + 1]
+    out_ptr: Ints  # (n + 1,)
+    out_edge: Ints  # (E,)
+    edge: Ints  # (E, EDGE_COLUMNS)
+    group: Ints  # (G, 2)
+    member_ptr: Ints  # (G + 1,)
+    member: Ints  # operators of each group
+    device: Ints  # (D, 3)
+    update: Floats  # (kinds, 2) launch ns, ns per byte
+    bandwidth: Floats  # (C,) bytes per ns of each connection
+    route_ptr: Ints  # (D * D + 1,)
+    route: Lists  # resources of each route: D + connection
+    route_ns: Ints  # (D * D,) latency
+    route_bandwidth: Floats  # (D * D,) of the narrowest connection
+    flags: Ints  # (4,)
+
+
+# Columns of State.block.
+BASE, TASKS, SEG, TASK_CLASS, SEG_CLASS, COMM, SERIAL, PARTS, EXCHANGES, ROW = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
+BLOCK_COLUMNS = 10
+
+# Entries of State.num.
+TASK_TOP, SEG_TOP, NUM_TASKS, MAKESPAN, NEW_TASKS, NEW_MAKESPAN, CUT_POSITION, NUM_SAVED, STAMP, IS_CUTOFF = range(10)
+OPERATOR, RING_SIZE, RING_LATENCY, POPPED = 10, 11, 12, 13
+NUM_SCALARS = 16
+
+# Columns of State.time.
+READY, START, END = 0, 1, 2
+
+# What a kernel says when an array is too small; the caller enlarges it and tries again.
+DONE, NEED_TASKS, NEED_ARENA, NEED_SCRATCH = 0, 1, 2, 3
+
+
+class State(NamedTuple):
+    """What one simulation knows: blocks, tasks, the accepted timeline and that of the current proposal."""
+
+    block: Ints  # (B, BLOCK_COLUMNS)
+    saved: Ints  # (S, BLOCK_COLUMNS) blocks that the current proposal replaced
+    saved_id: Ints  # (S,)
+    arena: Lists
+    exe: Ints  # per task slot, as all up to cnt
+    key: Ints
+    res: Ints  # start of the resources: in Tables.route, or ~start in the arena
+    res_len: Lists
+    owner: Lists  # block of the task
+    num_bytes: Ints  # sent, summed over participants
+    time: Ints  # (slots, 3) accepted timeline
+    new_time: Ints  # (slots, 3) timeline of the proposal
+    cnt: Lists  # predecessors that have not ended
+    order: Lists  # accepted tasks in the order they were dequeued
+    new_order: Lists
+    heap_time: Ints
+    heap_key: Ints
+    heap_task: Lists
+    free_at: Ints  # (D + C,) end of the last task on each resource
+    memory: Ints  # (D,)
+    new_memory: Ints  # (D,)
+    task_free: Ints  # free runs of task slots by size class
+    seg_free: Ints  # free arena segments by size class
+    devices: Lists  # of the proposed config
+    scratch: Lists  # growing work space
+    stamp: Ints  # (D + C,) marks
+    slot: Ints  # (D + C,) what is known about a marked device or connection
+    need: Ints  # (8, degrees) intervals needed along each axis
+    num: Ints  # (NUM_SCALARS,)
+    real: Floats  # (1,) bandwidth of the ring made last

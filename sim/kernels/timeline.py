@@ -1,0 +1,274 @@
+"""The timeline: full simulation and the replay of its suffix (FlexFlow, algorithm 1; REFERENCE 2.3 C).
+
+With topological keys the timeline is the only solution of the ready/start/end equations, so tasks that are dequeued
+before anything has changed keep their times: they are walked through in their old order, without the queue, and the
+rest is simulated.
+"""
+
+from numba import njit
+
+from sim.kernels.edges import E_COUNT, E_DST_LIST, E_IN, E_OUT, E_SRC_LIST
+from sim.kernels.groups import G_DEGREE, G_ENTRY, G_PARTS, G_SUCC
+from sim.kernels.layout import (
+    BASE,
+    DONE,
+    DST,
+    END,
+    EXCHANGES,
+    GROUP,
+    IS_CUTOFF,
+    MEMBER,
+    NEED_SCRATCH,
+    NEW_MAKESPAN,
+    NEW_TASKS,
+    PARTS,
+    POPPED,
+    READY,
+    SEG,
+    SRC,
+    START,
+    TASKS,
+    TRAINING,
+)
+
+
+@njit(cache=True)
+def push(heap_time, heap_key, heap_task, size, time, key, task):  # noqa: ANN001, ANN201
+    """Enqueue a task by (time, key) in a binary heap; returns the new size. Modified in place: the heap."""
+    k = size
+    while k > 0:
+        parent = (k - 1) >> 1
+        if heap_time[parent] < time or (heap_time[parent] == time and heap_key[parent] < key):
+            break
+        heap_time[k], heap_key[k], heap_task[k] = heap_time[parent], heap_key[parent], heap_task[parent]
+        k = parent
+    heap_time[k], heap_key[k], heap_task[k] = time, key, task
+    return size + 1
+
+
+@njit(cache=True)
+def drop_first(heap_time, heap_key, heap_task, size):  # noqa: ANN001, ANN201
+    """Dequeue the first task; returns the new size. Modified in place: the heap."""
+    size -= 1
+    time, key, task = heap_time[size], heap_key[size], heap_task[size]
+    k = 0
+    while True:
+        child = 2 * k + 1
+        if child >= size:
+            break
+        right = child + 1
+        if right < size and (
+            heap_time[right] < heap_time[child]
+            or (heap_time[right] == heap_time[child] and heap_key[right] < heap_key[child])
+        ):
+            child = right
+        if time < heap_time[child] or (time == heap_time[child] and key < heap_key[child]):
+            break
+        heap_time[k], heap_key[k], heap_task[k] = heap_time[child], heap_key[child], heap_task[child]
+        k = child
+    heap_time[k], heap_key[k], heap_task[k] = time, key, task
+    return size
+
+
+@njit(cache=True)
+def count_predecessors(tb, st):  # noqa: ANN001, ANN201
+    """Modified in place: ``st.cnt`` of every task, and its new ready time, which becomes 0."""
+    n, num_edges, training = tb.op.shape[0], tb.edge.shape[0], tb.flags[TRAINING]
+    arena, cnt = st.arena, st.cnt
+    for b in range(st.block.shape[0]):
+        base, count = st.block[b, BASE], st.block[b, TASKS]
+        home = st.block[b, SEG]
+        for t in range(base, base + count):
+            st.new_time[t, READY] = 0
+        if b < n:
+            parts, exchanges = st.block[b, PARTS], st.block[b, EXCHANGES]
+            slots, ptr = parts + exchanges, home + 2 * parts
+            for k in range(parts):
+                cnt[base + k] = 0
+            for e in range(tb.in_ptr[b], tb.in_ptr[b + 1]):
+                into = st.block[n + e, SEG] + arena[st.block[n + e, SEG] + E_IN]
+                for k in range(parts):
+                    cnt[base + k] += arena[into + k + 1] - arena[into + k]
+            for x in range(exchanges):
+                cnt[base + parts + x] = arena[ptr + x + 1] - arena[ptr + x]
+            if training:
+                for k in range(parts):
+                    cnt[base + slots + k] = 1
+                for r in range(tb.out_ptr[b], tb.out_ptr[b + 1]):
+                    edge_home = st.block[n + tb.out_edge[r], SEG]
+                    out = edge_home + arena[edge_home + E_OUT]
+                    for k in range(parts):
+                        cnt[base + slots + k] += arena[out + k + 1] - arena[out + k]
+                for x in range(exchanges):
+                    cnt[base + slots + parts + x] = arena[ptr + x + 1] - arena[ptr + x]
+        elif b < n + num_edges:
+            transfers = arena[home + E_COUNT]
+            ptr = home + arena[home + E_DST_LIST]
+            for x in range(transfers):
+                cnt[base + x] = 1
+            if training:
+                for x in range(transfers):
+                    cnt[base + transfers + x] = arena[ptr + x + 1] - arena[ptr + x]
+        else:
+            degrees = home + arena[home + G_DEGREE]
+            for t in range(count):
+                cnt[base + t] = arena[degrees + t]
+
+
+@njit(cache=True)
+def simulate(tb, st, cut_position, cut_time, cut_key, cutoff):  # noqa: ANN001, ANN201
+    """Simulate the task graph, keeping the first ``cut_position`` tasks of the accepted timeline.
+
+    Args:
+        cut_position: accepted tasks before (cut_time, cut_key); 0 for a full simulation.
+        cut_time: no task changes, appears or disappears before (cut_time, cut_key).
+        cut_key: see ``cut_time``.
+        cutoff: stop as soon as a task ends later.
+
+    Modified in place: ``st.new_time`` and ``st.new_order`` from the cut on, the heap, counts; ``st.num``: new number
+    of tasks, new makespan (or, if cut off, a lower bound of it that exceeds ``cutoff``), tasks dequeued.
+    """
+    n, num_edges, training = tb.op.shape[0], tb.edge.shape[0], tb.flags[TRAINING]
+    block, arena, out, cnt = st.block, st.arena, st.scratch, st.cnt
+    time, new_time, free_at = st.time, st.new_time, st.free_at
+    heap_time, heap_key, heap_task = st.heap_time, st.heap_key, st.heap_task
+    limit = out.shape[0]
+    count_predecessors(tb, st)
+    free_at[:] = 0
+    size, position, makespan = 0, 0, 0
+    st.num[IS_CUTOFF] = 0
+    for i in range(n):
+        if tb.in_ptr[i] == tb.in_ptr[i + 1]:
+            for t in range(block[i, BASE], block[i, BASE] + block[i, PARTS]):
+                if cut_time == 0 and st.key[t] >= cut_key:
+                    size = push(heap_time, heap_key, heap_task, size, 0, st.key[t], t)
+    while True:
+        if position < cut_position:
+            t = st.order[position]
+            end = time[t, END]
+        else:
+            if size == 0:
+                break
+            t = heap_task[0]
+            start = heap_time[0]
+            size = drop_first(heap_time, heap_key, heap_task, size)
+            first = st.res[t]
+            if first >= 0:
+                for r in range(first, first + st.res_len[t]):
+                    start = max(start, free_at[tb.route[r]])
+            else:
+                for r in range(~first, ~first + st.res_len[t]):
+                    start = max(start, free_at[arena[r]])
+            end = start + st.exe[t]
+            new_time[t, START] = start
+            new_time[t, END] = end
+            st.new_order[position] = t
+            if end > cutoff:
+                st.num[IS_CUTOFF], st.num[NEW_MAKESPAN], st.num[POPPED] = 1, end, position - cut_position
+                return DONE
+        first = st.res[t]
+        if first >= 0:
+            for r in range(first, first + st.res_len[t]):
+                free_at[tb.route[r]] = end
+        else:
+            for r in range(~first, ~first + st.res_len[t]):
+                free_at[arena[r]] = end
+        position += 1
+        makespan = max(makespan, end)
+        b = st.owner[t]
+        base, home = block[b, BASE], block[b, SEG]
+        local, waiting = t - base, 0
+        if b < n:
+            parts = block[b, PARTS]
+            slots = parts + block[b, EXCHANGES]
+            backward = local >= slots
+            if backward:
+                local -= slots
+            if local < parts and arena[home + parts + local] >= 0:
+                out[0] = t - local + parts + arena[home + parts + local]
+                waiting = 1
+            else:
+                # The task completes one part, or the exchange all of its members.
+                ptr = home + 2 * parts
+                r, stop = -1, 0
+                if local >= parts:
+                    r, stop = arena[ptr + local - parts], arena[ptr + local - parts + 1]
+                while r < stop:
+                    k = local if r < 0 else arena[ptr + slots - parts + 1 + r]
+                    r += 1
+                    if not backward:
+                        for a in range(tb.out_ptr[b], tb.out_ptr[b + 1]):
+                            e = tb.out_edge[a]
+                            edge_home = block[n + e, SEG]
+                            ptrs = edge_home + arena[edge_home + E_OUT]
+                            entries = ptrs + parts + 1
+                            if waiting + arena[ptrs + k + 1] - arena[ptrs + k] + 1 > limit:
+                                return NEED_SCRATCH
+                            transfer, part = block[n + e, BASE], block[tb.edge[e, DST], BASE]
+                            for q in range(entries + arena[ptrs + k], entries + arena[ptrs + k + 1]):
+                                entry = arena[q]
+                                out[waiting] = transfer + entry if entry >= 0 else part + ~entry
+                                waiting += 1
+                        if training:
+                            if waiting >= limit:
+                                return NEED_SCRATCH
+                            out[waiting] = base + slots + k
+                            waiting += 1
+                    else:
+                        for e in range(tb.in_ptr[b], tb.in_ptr[b + 1]):
+                            edge_home, src = block[n + e, SEG], tb.edge[e, SRC]
+                            ptrs = edge_home + arena[edge_home + E_IN]
+                            entries = ptrs + parts + 1
+                            if waiting + arena[ptrs + k + 1] - arena[ptrs + k] > limit:
+                                return NEED_SCRATCH
+                            transfer = block[n + e, BASE] + arena[edge_home + E_COUNT]
+                            part = block[src, BASE] + block[src, PARTS] + block[src, EXCHANGES]
+                            for q in range(entries + arena[ptrs + k], entries + arena[ptrs + k + 1]):
+                                entry = arena[q]
+                                out[waiting] = transfer + entry if entry >= 0 else part + ~entry
+                                waiting += 1
+                        g = tb.op[b, GROUP]
+                        if g >= 0 and block[n + num_edges + g, TASKS] > 0:
+                            group_home = block[n + num_edges + g, SEG]
+                            member_part = arena[group_home + arena[group_home + G_PARTS] + tb.op[b, MEMBER]] + k
+                            ptrs = group_home + arena[group_home + G_ENTRY]
+                            last = tb.member[tb.member_ptr[g + 1] - 1]
+                            total = arena[ptrs - 1] + block[last, PARTS]
+                            entries = ptrs + total + 1
+                            if waiting + arena[ptrs + member_part + 1] - arena[ptrs + member_part] > limit:
+                                return NEED_SCRATCH
+                            for q in range(entries + arena[ptrs + member_part], entries + arena[ptrs + member_part + 1]):
+                                out[waiting] = block[n + num_edges + g, BASE] + arena[q]
+                                waiting += 1
+        elif b < n + num_edges:
+            transfers = arena[home + E_COUNT]
+            if local < transfers:
+                ptr = home + arena[home + E_DST_LIST]
+                entries, part = ptr + transfers + 1, block[tb.edge[b - n, DST], BASE]
+                if arena[ptr + local + 1] - arena[ptr + local] > limit:
+                    return NEED_SCRATCH
+                for q in range(entries + arena[ptr + local], entries + arena[ptr + local + 1]):
+                    out[waiting] = part + arena[q]
+                    waiting += 1
+            else:
+                src = tb.edge[b - n, SRC]
+                source = arena[home + arena[home + E_SRC_LIST] + 2 * (local - transfers)]
+                out[0] = block[src, BASE] + block[src, PARTS] + block[src, EXCHANGES] + source
+                waiting = 1
+        else:
+            ptr = home + arena[home + G_SUCC]
+            entries = ptr + block[b, TASKS] + 1
+            if arena[ptr + local + 1] - arena[ptr + local] > limit:
+                return NEED_SCRATCH
+            for q in range(entries + arena[ptr + local], entries + arena[ptr + local + 1]):
+                out[waiting] = base + arena[q]
+                waiting += 1
+        for w in range(waiting):
+            s = out[w]
+            ready = max(new_time[s, READY], end)
+            new_time[s, READY] = ready
+            cnt[s] -= 1
+            if cnt[s] == 0 and (ready > cut_time or (ready == cut_time and st.key[s] >= cut_key)):
+                size = push(heap_time, heap_key, heap_task, size, ready, st.key[s], s)
+    st.num[NEW_TASKS], st.num[NEW_MAKESPAN], st.num[POPPED] = position, makespan, position - cut_position
+    return DONE

@@ -1,0 +1,1 @@
+"""The DNNs that can be parallelized, one constructor per file, in the sizes of the FlexFlow paper."""

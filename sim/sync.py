@@ -1,0 +1,32 @@
+"""Sync: how weight gradients are synchronised between the devices that hold a shard."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from sim.errors import SimError, UnknownNameError
+
+SCHEMES = ("ring", "parameter_server")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sync:
+    """Scheme of parameter synchronisation (REFERENCE 2.14).
+
+    Attributes:
+        scheme: ``ring``: one all-reduce per weight shard on the connections of a ring through its holders.
+            ``parameter_server``: every holder pushes its gradient to one of them, which updates the shard and
+            sends it back; servers are taken in turn, shard by shard.
+        overlap: start a shard's synchronisation with its last gradient. False adds all synchronisation, one
+            shard after another, behind the last backward task, as the code of 2018 did.
+        optimizer_copies: copies of the weights that the optimizer keeps (SGD 0, momentum 1, Adam 2).
+    """
+
+    scheme: Literal["ring", "parameter_server"] = "ring"
+    overlap: bool = True
+    optimizer_copies: int = 0
+
+    def __post_init__(self) -> None:
+        if self.scheme not in SCHEMES:
+            raise UnknownNameError("synchronisation scheme", str(self.scheme), list(SCHEMES))
+        if self.optimizer_copies < 0:
+            raise SimError(f"sync.optimizer_copies must not be negative, not {self.optimizer_copies}")

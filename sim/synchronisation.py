@@ -1,0 +1,166 @@
+"""Synchronisation: the tasks that make all holders of a weight shard agree (oracle; REFERENCE 2.1 and 2.14)."""
+
+from dataclasses import dataclass
+
+from sim.collectives import Ring, ring_all_reduce_ns, ring_through, rounded, transfer_ns
+from sim.flows import weight_interval
+from sim.operator_graph import BYTES_PER_ELEMENT
+from sim.problem import Problem
+from sim.strategy import Strategy
+from sim.task_graph import Task, TaskGraph
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """A piece of a weight group that every operator of the group leaves in one piece.
+
+    Attributes:
+        num_bytes: its size.
+        gradients: for each device that holds it, in order of first appearance, the tasks that complete its gradient.
+    """
+
+    num_bytes: int
+    gradients: dict[int, list[int]]
+
+
+def weight_shards(problem: Problem, strategy: Strategy, group: int, backward_done: list[list[Task]]) -> list[Shard]:
+    """The shards of a weight group: its weights on the finest common cut of the operators that share them."""
+    members = list(problem.graph.weight_groups.values())[group]
+    parts = [
+        (weight_interval(operator := problem.graph.operators[m], strategy[m], part), device, backward_done[m][part].id)
+        for m in members
+        for part, device in enumerate(strategy[m].devices)
+    ]
+    operator = problem.graph.operators[members[0]]
+    unit_bytes = BYTES_PER_ELEMENT * operator.num_weight_elements // operator.num_weight_units
+    bounds = sorted({bound for interval, _, _ in parts for bound in interval})
+    shards = []
+    for low, high in zip(bounds, bounds[1:], strict=False):
+        gradients: dict[int, list[int]] = {}
+        for interval, device, task in parts:
+            if interval[0] <= low and high <= interval[1]:
+                gradients.setdefault(device, []).append(task)
+        shards.append(Shard((high - low) * unit_bytes, gradients))
+    return shards
+
+
+class Synchronisation:
+    """Adds the tasks that synchronise and update each weight group.
+
+    Args:
+        problem: graph, topology, costs and scheme.
+        strategy: one config for each operator.
+        task_graph: tasks are added here.
+        backward_done: for each operator and part, the task that completes its gradients.
+    """
+
+    def __init__(
+        self, problem: Problem, strategy: Strategy, task_graph: TaskGraph, backward_done: list[list[Task]]
+    ) -> None:
+        self.problem, self.strategy = problem, strategy
+        self.topology, self.sync = problem.topology, problem.sync
+        self.task_graph, self.backward_done = task_graph, backward_done
+        self.group_names = list(problem.graph.weight_groups)
+        # Serial synchronisation: the task that the next one waits for.
+        self.last: list[int] = sorted({task.id for tasks in backward_done for task in tasks})
+
+    def add_group(self, group: int) -> None:
+        """Tasks of one weight group, in its four phases, and the memory that its weights take."""
+        shards = weight_shards(self.problem, self.strategy, group, self.backward_done)
+        held: dict[int, int] = {}
+        for shard in shards:
+            for device in shard.gradients:
+                held[device] = held.get(device, 0) + shard.num_bytes
+        copies = 2 + self.sync.optimizer_copies
+        for device, num_bytes in held.items():
+            self.task_graph.memory_bytes[device] += copies * num_bytes
+        phase = 4 * len(self.problem.graph) + 4 * group
+        if not self.sync.overlap:
+            self._add_serial(group, phase, shards)
+        elif self.sync.scheme == "ring":
+            self._add_rings(group, phase, shards, held)
+        else:
+            for number, shard in enumerate(shards):
+                self._add_parameter_server(group, phase, number, shard)
+
+    def _add_rings(self, group: int, phase: int, shards: list[Shard], held: dict[int, int]) -> None:
+        """An all-reduce per shard; a device updates what it holds of the group when all of it is reduced."""
+        reduced: dict[int, list[int]] = {device: [] for device in held}
+        for number, shard in enumerate(shards):
+            ring = ring_through(self.topology, shard.gradients)
+            gradients = [task for tasks in shard.gradients.values() for task in tasks]
+            task = self._add_sync(group, f"all-reduce {number}", ring, (phase, number, 0, 0), gradients)
+            task.exe_time = ring_all_reduce_ns(ring, shard.num_bytes)
+            task.num_bytes = 2 * (ring.size - 1) * shard.num_bytes
+            for device in shard.gradients:
+                reduced[device].append(task.id)
+        for number, (device, num_bytes) in enumerate(held.items()):
+            key = (phase + 3, 0, number, 0)
+            name = f"{self.group_names[group]} update {number}"
+            exe_time = self._update_ns(device, num_bytes)
+            self.task_graph.add(name, "update", [device], exe_time, key, reduced[device])
+
+    def _add_sync(self, group: int, what: str, ring: Ring, key: tuple[int, int, int, int], after: list[int]) -> Task:
+        links = [self.topology.num_devices + connection for connection in ring.connections]
+        return self.task_graph.add(f"{self.group_names[group]} {what}", "sync", links, 0, key, after)
+
+    def _add_parameter_server(self, group: int, phase: int, number: int, shard: Shard) -> None:
+        """Push, update at the server, pull."""
+        server = self._server(group, number, shard)
+        ready = list(shard.gradients[server])
+        for holder, (device, gradients) in enumerate(shard.gradients.items()):
+            if device != server:
+                push = self._add_message(group, number, "push", device, server, shard.num_bytes)
+                push.key, push.in_tasks = (phase, number, holder, 0), gradients
+                ready.append(push.id)
+        name = f"{self.group_names[group]} update {number}"
+        exe_time = self._update_ns(server, shard.num_bytes)
+        update = self.task_graph.add(name, "update", [server], exe_time, (phase + 1, number, 0, 0), ready)
+        for holder, device in enumerate(shard.gradients):
+            if device != server:
+                pull = self._add_message(group, number, "pull", server, device, shard.num_bytes)
+                pull.key, pull.in_tasks = (phase + 2, number, holder, 0), [update.id]
+
+    def _server(self, group: int, number: int, shard: Shard) -> int:
+        return list(shard.gradients)[(group + number) % len(shard.gradients)]
+
+    def _add_message(self, group: int, number: int, what: str, src: int, dst: int, num_bytes: int) -> Task:
+        links = [self.topology.num_devices + connection for connection in self.topology.route(src, dst)]
+        exe_time = transfer_ns(self.topology, src, dst, num_bytes)
+        name = f"{self.group_names[group]} {what} {number}"
+        task = self.task_graph.add(name, "sync", links, exe_time, (0, 0, 0, 0))
+        task.num_bytes = num_bytes
+        return task
+
+    def _add_serial(self, group: int, phase: int, shards: list[Shard]) -> None:
+        """All shards one after another on an idle network, then the largest update; behind all that came before."""
+        num_bytes = exe_time = 0
+        for number, shard in enumerate(shards):
+            ring = ring_through(self.topology, shard.gradients)
+            num_bytes += 2 * (ring.size - 1) * shard.num_bytes
+            if self.sync.scheme == "ring":
+                exe_time += ring_all_reduce_ns(ring, shard.num_bytes)
+            else:
+                server = self._server(group, number, shard)
+                for device in shard.gradients:
+                    exe_time += transfer_ns(self.topology, device, server, shard.num_bytes)
+                    exe_time += transfer_ns(self.topology, server, device, shard.num_bytes)
+        updates = self._serial_updates(group, shards)
+        name = self.group_names[group]
+        sync = self.task_graph.add(f"{name} serial", "sync", [], exe_time, (phase, 0, 0, 0), self.last)
+        sync.num_bytes = num_bytes
+        update = self.task_graph.add(f"{name} update", "update", [], max(updates), (phase + 3, 0, 0, 0), [sync.id])
+        self.last = [update.id]
+
+    def _serial_updates(self, group: int, shards: list[Shard]) -> list[int]:
+        """Time that each device needs for what it updates."""
+        updated: dict[int, int] = {}
+        for number, shard in enumerate(shards):
+            servers = [self._server(group, number, shard)]
+            for device in servers if self.sync.scheme == "parameter_server" else shard.gradients:
+                updated[device] = updated.get(device, 0) + shard.num_bytes
+        return [self._update_ns(device, num_bytes) for device, num_bytes in updated.items()]
+
+    def _update_ns(self, device: int, num_bytes: int) -> int:
+        launch, per_byte = self.problem.cost.update_ns(self.topology.devices[device].kind)
+        return rounded(launch + num_bytes * per_byte)

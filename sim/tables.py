@@ -1,0 +1,178 @@
+"""Tables: a problem in the kernels' arrays, and the rows of numbers that depend on an operator's degrees."""
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+
+from sim.costs.table import TableCost
+from sim.errors import IllegalGraphError
+from sim.kernels.layout import (
+    ALL_GATHER,
+    ALL_REDUCE,
+    AXIS,
+    AXIS_COLUMNS,
+    CUT,
+    EDGE_COLUMNS,
+    GROUP,
+    HALO,
+    MEMBER,
+    OP_COLUMNS,
+    PARAMETER_SERVER,
+    RING,
+    SIZE,
+    TIMES,
+    X_ACROSS,
+    X_KIND,
+    X_ROUNDS,
+    Ints,
+    Tables,
+)
+from sim.operator_graph import BYTES_PER_ELEMENT, MAX_AXES, WHOLE, Edge, Operator
+from sim.problem import Problem
+
+MAX_PHASES, MAX_PARTS = 2**20, 2**15
+"""What fits into a task key of 63 bits (``sim.kernels.blocks.pack``)."""
+
+
+def make_tables(problem: Problem) -> Tables:
+    """The arrays that stay as they are while a problem is simulated."""
+    graph, topology = problem.graph, problem.topology
+    groups = list(graph.weight_groups.values()) if problem.training else []
+    if 4 * (len(graph) + len(groups)) >= MAX_PHASES or topology.num_devices >= MAX_PARTS:
+        raise IllegalGraphError(graph.name, "it has too many operators, or its topology too many devices")
+    out_edges = [[number for number, edge in enumerate(graph.edges) if edge.src == i] for i in range(len(graph))]
+    num_in = [len(operator.inputs) for operator in graph.operators]
+    kinds, num_devices = topology.device_kinds, topology.num_devices
+    routes = topology.route_arrays()
+    return Tables(
+        op=_operator_table(problem, groups),
+        in_ptr=_running_sum(num_in),
+        out_ptr=_running_sum([len(edges) for edges in out_edges]),
+        out_edge=_ints([number for edges in out_edges for number in edges]),
+        edge=_ints([_edge_row(problem, edge) for edge in graph.edges]).reshape(-1, EDGE_COLUMNS),
+        group=_ints([_group_row(graph.operators[members[0]]) for members in groups]).reshape(-1, 2),
+        member_ptr=_running_sum([len(members) for members in groups]),
+        member=_ints([member for members in groups for member in members]),
+        device=_ints([(kinds.index(d.kind), d.node, d.memory_bytes) for d in topology.devices]),
+        update=np.array([problem.cost.update_ns(kind) for kind in kinds], dtype=np.float64),
+        bandwidth=np.array([c.bandwidth_gb_per_s for c in topology.connections], dtype=np.float64),
+        route_ptr=routes.ptr + num_devices,
+        route=np.concatenate([np.arange(num_devices), num_devices + routes.connections]).astype(np.int32),
+        route_ns=routes.latency_ns,
+        route_bandwidth=routes.bandwidth,
+        flags=_ints(
+            [
+                problem.training,
+                {"ring": RING, "parameter_server": PARAMETER_SERVER}[problem.sync.scheme],
+                problem.sync.overlap,
+                problem.sync.optimizer_copies,
+            ]
+        ),
+    )
+
+
+def _ints(values: Sequence[object]) -> Ints:
+    return np.array(values, dtype=np.int64)
+
+
+def _running_sum(counts: Sequence[int]) -> Ints:
+    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+
+
+def _operator_table(problem: Problem, groups: Sequence[tuple[int, ...]]) -> Ints:
+    table = np.zeros((len(problem.graph), OP_COLUMNS), dtype=np.int64)
+    table[:, SIZE : SIZE + MAX_AXES] = 1
+    table[:, [GROUP, MEMBER, CUT]] = -1
+    for i, operator in enumerate(problem.graph.operators):
+        table[i, SIZE : SIZE + len(operator.dims)] = operator.sizes
+        if operator.exchange is not None:
+            for dim in operator.exchange.across:
+                table[i, X_ACROSS + dim] = 1
+            table[i, X_KIND] = {"all_reduce": ALL_REDUCE, "all_gather": ALL_GATHER}[operator.exchange.kind]
+            table[i, X_ROUNDS] = operator.exchange.rounds
+        if operator.weight is not None:
+            table[i, CUT] = operator.weight.dim
+    for group, members in enumerate(groups):
+        for rank, member in enumerate(members):
+            table[member, GROUP], table[member, MEMBER] = group, rank
+    return table
+
+
+def _edge_row(problem: Problem, edge: Edge) -> list[int]:
+    output = problem.graph.operators[edge.src].outputs[edge.output]
+    windows = problem.graph.operators[edge.dst].inputs[edge.input].windows
+    row = [0] * EDGE_COLUMNS
+    row[:AXIS] = edge.src, edge.dst, edge.input, 0
+    for axis in range(MAX_AXES):
+        at = AXIS + axis * AXIS_COLUMNS
+        if axis >= len(windows):
+            row[at : at + AXIS_COLUMNS] = 1, WHOLE, WHOLE, 1, 1, 0, 1
+            continue
+        window = windows[axis]
+        row[at : at + AXIS_COLUMNS] = (
+            output.sizes[axis],
+            output.dims[axis],
+            window.dim,
+            window.stride,
+            window.divisor,
+            window.pad,
+            window.kernel,
+        )
+        if window.kernel > window.stride or window.divisor > 1:
+            row[HALO] = 1
+    return row
+
+
+def _group_row(operator: Operator) -> tuple[int, int]:
+    units = operator.num_weight_units
+    return units, BYTES_PER_ELEMENT * operator.num_weight_elements // units
+
+
+class Rows:
+    """Numbers that depend on an operator and its degrees, one row for each pair that was asked for.
+
+    Operators that are alike but for their names and producers share rows, unless times are given by name.
+
+    Attributes:
+        array: (rows, 6 + 2 kinds) int64: see ``sim.kernels.layout``.
+    """
+
+    def __init__(self, problem: Problem) -> None:
+        self.problem = problem
+        self.array: Ints = np.zeros((256, TIMES + 2 * len(problem.topology.device_kinds)), dtype=np.int64)
+        signatures: dict[object, int] = {}
+        self._shape = [
+            signatures.setdefault(self._signature(operator), len(signatures)) for operator in problem.graph.operators
+        ]
+        self._row: dict[tuple[int, tuple[int, ...]], int] = {}
+
+    def row(self, operator: int, degrees: tuple[int, ...]) -> int:
+        """The row of an operator with some degrees, made when it is first needed."""
+        key = (self._shape[operator], degrees)
+        row = self._row.get(key)
+        if row is None:
+            row = len(self._row)
+            if row == len(self.array):
+                self.array = np.concatenate([self.array, np.zeros_like(self.array)])
+            self.array[row] = self._numbers(self.problem.graph.operators[operator], degrees)
+            self._row[key] = row
+        return row
+
+    def _signature(self, operator: Operator) -> object:
+        if isinstance(self.problem.cost, TableCost):
+            return operator.name
+        shape = (operator.kind, operator.dims, operator.outputs, operator.attributes, operator.exchange)
+        weight = operator.weight and (operator.weight.dim, operator.weight.elements_per_unit)
+        return (*shape, weight, bool(operator.inputs))
+
+    def _numbers(self, operator: Operator, degrees: tuple[int, ...]) -> list[int]:
+        problem = self.problem
+        message = 0
+        if operator.exchange is not None:
+            over = (operator.sizes[dim] // degrees[dim] for dim in operator.exchange.over)
+            message = BYTES_PER_ELEMENT * operator.exchange.factor * math.prod(over)
+        times = [problem.cost.part_ns(operator, degrees, kind) for kind in problem.topology.device_kinds]
+        padded = [*degrees, *[1] * (MAX_AXES - len(degrees))]
+        forward, backward = [time[0] for time in times], [time[1] for time in times]
+        return [*padded, problem.saved_bytes(operator, degrees), message, *forward, *backward]

@@ -1,0 +1,69 @@
+"""Conformance of every YAML: it composes, targets its room and has exactly the constructor's keywords."""
+
+import inspect
+from pathlib import Path
+
+import hydra
+import pytest
+from hydra.utils import get_object
+from omegaconf import DictConfig
+
+from experiments.construct import RESERVED, keywords
+
+ROOT = Path(__file__).resolve().parents[2]
+CONF = ROOT / "experiments" / "conf"
+
+ROOMS = {
+    "agent": "agents.",
+    "cost": "sim.costs.",
+    "model": "sim.models.",
+    "space": "sim.space.",
+    "sync": "sim.sync.",
+    "topology": "sim.topologies.",
+    "tracker": "experiments.tracker.",
+}
+
+SUPPLIED = {"agent": {"seed"}}
+"""Keywords that the program gives and not the YAML."""
+
+FILES = sorted([*CONF.glob("*/**/*.yaml"), *(ROOT / "sim" / "conf").glob("*/*.yaml")])
+OPTIONS = [pytest.param(path.parent.name, path.stem, id=f"{path.parent.name}={path.stem}") for path in FILES]
+
+
+def compose(group: str, option: str) -> DictConfig:
+    with hydra.initialize_config_dir(str(CONF), version_base="1.3"):
+        return hydra.compose("config", [f"{group}={option}"])[group]
+
+
+@pytest.mark.parametrize(("group", "option"), OPTIONS)
+def test_yaml_targets_its_room(group: str, option: str) -> None:
+    cfg = compose(group, option)
+
+    assert cfg["_target_"].startswith(ROOMS[group])
+
+
+@pytest.mark.parametrize(("group", "option"), OPTIONS)
+def test_yaml_has_exactly_the_constructors_keywords(group: str, option: str) -> None:
+    cfg = compose(group, option)
+
+    expected = set(keywords(get_object(cfg["_target_"]))) - SUPPLIED.get(group, set())
+    assert set(cfg) - set(RESERVED) == expected
+
+
+@pytest.mark.parametrize(
+    ("group", "option"), [option for option in OPTIONS if option.values[0] in ("model", "cost")]
+)
+def test_yaml_values_are_the_constructors_defaults(group: str, option: str) -> None:
+    cfg = compose(group, option)
+
+    parameters = inspect.signature(get_object(cfg["_target_"])).parameters.values()
+    defaults = {p.name: p.default for p in parameters if p.default is not p.empty}
+    assert {key: cfg[key] for key in defaults} == defaults
+
+
+@pytest.mark.parametrize("command", ["config", "simulate"])
+def test_command_composes(command: str) -> None:
+    with hydra.initialize_config_dir(str(CONF), version_base="1.3"):
+        cfg = hydra.compose(command)
+
+    assert cfg.num_devices == 16
