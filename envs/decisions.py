@@ -5,6 +5,9 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from envs.errors import EnvError
+from envs.padding import Sizes
+
 NONE = -1
 """In place of an operator's position: there is no operator."""
 
@@ -12,7 +15,7 @@ NONE = -1
 class Decisions(Protocol):
     """How an action names an operator and one of its configs.
 
-    The actions are K blocks of ``num_configs``, one for each open operator.
+    The actions are blocks of ``sizes.num_configs``, one block for each open operator.
 
     Attributes:
         num_steps: of an episode.
@@ -32,11 +35,11 @@ class Visit:
 
     Args:
         num_operators: of the graph, hence steps.
-        num_configs: actions.
+        sizes: of the padded arrays.
     """
 
-    def __init__(self, num_operators: int, num_configs: int) -> None:
-        self.num_steps, self.num_actions = num_operators, num_configs
+    def __init__(self, num_operators: int, sizes: Sizes) -> None:
+        self.num_steps, self.num_actions = num_operators, sizes.num_configs
 
     def open_operators(self, step: int) -> NDArray[np.int64]:
         """The one operator of this step."""
@@ -44,18 +47,23 @@ class Visit:
 
 
 class Improve:
-    """SoapImprove-v0: every step may decide any operator.
+    """SoapImprove-v0: every step decides any operator.
 
     Args:
         num_operators: of the graph.
-        num_blocks: the same, padded.
-        num_configs: of each operator, padded.
-        num_steps: of an episode.
+        sizes: of the padded arrays.
+        num_steps: of an episode; None takes two for each operator.
+
+    Raises:
+        EnvError: ``num_steps`` is not positive.
     """
 
-    def __init__(self, num_operators: int, num_blocks: int, num_configs: int, num_steps: int) -> None:
-        self.num_steps, self.num_actions = num_steps, num_blocks * num_configs
-        blocks = np.arange(num_blocks)
+    def __init__(self, num_operators: int, sizes: Sizes, *, num_steps: int | None) -> None:
+        if num_steps is not None and num_steps < 1:
+            raise EnvError(f"num_steps must be at least 1, not {num_steps}")
+        self.num_steps = 2 * num_operators if num_steps is None else num_steps
+        self.num_actions = sizes.num_operators * sizes.num_configs
+        blocks = np.arange(sizes.num_operators)
         self._operators = np.where(blocks < num_operators, blocks, NONE)
 
     def open_operators(self, step: int) -> NDArray[np.int64]:

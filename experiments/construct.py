@@ -4,7 +4,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import is_dataclass
 from types import NoneType, UnionType
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, cast, get_args, get_origin, get_type_hints
 
 from hydra.utils import get_object, instantiate
 from omegaconf import DictConfig, OmegaConf
@@ -26,7 +26,7 @@ def construct(cfg: DictConfig, group: str, **given: Any) -> Any:
     Raises:
         OptionError: a key that the constructor does not have, or a value of another type.
     """
-    options = OmegaConf.to_container(cfg, resolve=True).get(group)
+    options = resolved(cfg).get(group)
     if not isinstance(options, dict) or "_target_" not in options:
         raise OptionError(group, f"{options!r} is not a group of keys with a _target_")
     check_options(
@@ -35,6 +35,11 @@ def construct(cfg: DictConfig, group: str, **given: Any) -> Any:
         prefix=f"{group}.",
     )
     return instantiate(cfg[group], **given, _convert_="all")
+
+
+def resolved(cfg: DictConfig) -> dict[str, Any]:
+    """The whole configuration as plain values."""
+    return cast(dict[str, Any], OmegaConf.to_container(cfg, resolve=True))
 
 
 def check_options(target: Callable[..., Any], options: Mapping[str, Any], *, prefix: str = "") -> None:

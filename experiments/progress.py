@@ -10,9 +10,8 @@ from rich.progress import BarColumn, TextColumn
 from rich.progress import Progress as Bar
 
 if TYPE_CHECKING:
-    from agents.ledger import Progress
+    from agents.budget import Progress
 
-BAR_INTERVAL_S = 0.1
 LINE_INTERVAL_S = 5.0
 
 
@@ -33,9 +32,7 @@ class ProgressDisplay:
             columns = (TextColumn(title), BarColumn(bar_width=24), TextColumn("{task.description}"))
             self._bar = Bar(*columns, console=self.console)
             self._task = self._bar.add_task("compiling the simulator", total=1.0)
-        self._interval_s = LINE_INTERVAL_S if self._bar is None else BAR_INTERVAL_S
-        self._shown_s = time.monotonic()
-        self._latest: Progress | None = None
+        self._line_s = time.monotonic()
 
     def __enter__(self) -> "ProgressDisplay":
         if self._bar is not None:
@@ -46,46 +43,26 @@ class ProgressDisplay:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         if self._bar is not None:
-            if self._latest is not None:
-                self._show(self._latest)
             self._bar.stop()
 
     def __call__(self, progress: "Progress") -> None:
-        """Take note of the search's state; most calls show nothing."""
-        self._latest = progress
-        now = time.monotonic()
-        if now - self._shown_s >= self._interval_s:
-            self._shown_s = now
-            self._show(progress)
-
-    def _show(self, progress: "Progress") -> None:
-        if self._bar is None:
+        """Show the search's state; without a terminal only every few seconds."""
+        if self._bar is not None:
+            self._bar.update(self._task, completed=progress.fraction, description=describe(progress))
+        elif time.monotonic() - self._line_s >= LINE_INTERVAL_S:
+            self._line_s = time.monotonic()
             self.console.print(f"{self.title}: {describe(progress)}", highlight=False, soft_wrap=True)
-        else:
-            self._bar.update(self._task, completed=spent(progress), description=describe(progress))
-
-
-def spent(progress: "Progress") -> float:
-    """The share of the budget that is gone, 0 to 1."""
-    limits = progress.budget
-    shares = [0.0]
-    if limits.simulations is not None:
-        shares.append(progress.simulations / limits.simulations)
-    if limits.seconds is not None:
-        shares.append(progress.seconds / limits.seconds)
-    return min(1.0, max(shares))
 
 
 def describe(progress: "Progress") -> str:
     """The search's state in one line."""
-    share = spent(progress)
     parts = [
         f"best {progress.best_ns / 1e6:.2f} ms" + ("" if progress.fits_memory else " (exceeds memory)"),
         f"{progress.data_parallel_ns / progress.best_ns:.2f}x data parallel",
         f"{progress.simulations:,} simulations",
         f"{progress.simulations / max(progress.seconds, 1e-9):,.0f}/s",
     ]
-    if share > 0:
-        minutes, seconds = divmod(round(progress.seconds * (1 - share) / share), 60)
+    if progress.fraction > 0:
+        minutes, seconds = divmod(round(progress.seconds * (1 / progress.fraction - 1)), 60)
         parts.append(f"{minutes}:{seconds:02d} left")
     return "  ".join(parts)

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from hydra.core.hydra_config import HydraConfig
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
+from experiments.construct import resolved
 from sim.problem import Problem
 from sim.simulation import Simulation
 
@@ -102,12 +103,12 @@ def make_record(
     return Record(
         format_version=FORMAT_VERSION,
         command=sys.argv,
-        model=choices.model,
+        model=choices["model"],
         topology=problem.topology.name,
         num_devices=problem.topology.num_devices,
         agent=choices.get("agent"),
         seed=cfg.seed,
-        configuration=OmegaConf.to_container(cfg, resolve=True),
+        configuration=resolved(cfg),
         versions={"python": platform.python_version()} | {name: version(name) for name in PACKAGES},
         commit=_commit(),
         data_parallel_ms=problem.data_parallel_ns / NS_PER_MS,

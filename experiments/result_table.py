@@ -9,6 +9,7 @@ from rich.text import Text
 from experiments.record import Record
 from sim.problem import Problem
 from sim.simulation import Simulation
+from sim.strategies import expert
 
 BYTES_PER_GIB = 1 << 30
 
@@ -47,9 +48,8 @@ def result_table(record: Record, simulations: Mapping[str, Simulation], *, folde
 
 
 def named_simulations(problem: Problem) -> dict[str, Simulation]:
-    """Data parallelism, and the expert strategy where the model has one."""
-    strategies = {"data_parallel": problem.data_parallel}
-    return {name: problem.simulation(strategy) for name, strategy in strategies.items()}
+    """What every run is compared with: data parallelism and the expert strategy."""
+    return {"data_parallel": problem.simulation(), "expert": problem.simulation(expert(problem))}
 
 
 def print_result(record: Record, simulations: Mapping[str, Simulation], *, folder: str) -> None:

@@ -8,11 +8,11 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from hydra.core.hydra_config import HydraConfig
-from omegaconf import DictConfig, OmegaConf
+from omegaconf import DictConfig
 
-from agents.ledger import Progress
+from agents.budget import Progress
 from experiments.application import EXIT_INTERRUPTED, application
-from experiments.construct import construct
+from experiments.construct import construct, resolved
 from experiments.problem import make_problem
 from experiments.progress import ProgressDisplay
 from experiments.record import make_record
@@ -33,7 +33,7 @@ def main(cfg: DictConfig) -> None:
         group=f"{model}/{problem.topology.name}",
         job_type=job_type,
         folder=folder.path,
-        configuration=OmegaConf.to_container(cfg, resolve=True),
+        configuration=resolved(cfg),
     )
     with ProgressDisplay(f"{job_type} on {model}") as display:
 

@@ -15,7 +15,7 @@ from experiments.record import make_record
 from experiments.result_table import named_simulations, print_result
 from experiments.run_folder import RunFolder
 from sim.problem import Problem
-from sim.strategies import NAMED, named_strategy
+from sim.strategies import named_strategy
 from sim.strategy import Strategy
 from sim.task_graph_builder import build_task_graph
 from sim.timeline import write_timeline
@@ -33,7 +33,8 @@ def main(cfg: DictConfig) -> None:
     write_timeline(task_graph, folder / "timeline.json")
     folder.write_json("task_graph.json", task_graph.to_dict())
     folder.write_json("record.json", record.to_dict())  # last: a folder that has one is complete
-    print_result(record, named_simulations(problem) | {str(cfg.strategy): simulation}, folder=folder.label)
+    name = Path(str(cfg.strategy)).name
+    print_result(record, named_simulations(problem) | {name: simulation}, folder=folder.label)
 
 
 def load_strategy(name_or_path: str, problem: Problem, *, seed: int) -> Strategy:
@@ -42,7 +43,7 @@ def load_strategy(name_or_path: str, problem: Problem, *, seed: int) -> Strategy
     Raises:
         SimError: there is no such name, or the file holds no strategy for this problem.
     """
-    if name_or_path not in NAMED and name_or_path.endswith(".json"):
+    if name_or_path.endswith(".json"):
         return Strategy.load(name_or_path, problem.graph, problem.topology)
     return named_strategy(name_or_path, problem, np.random.default_rng(seed))
 

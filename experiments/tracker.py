@@ -2,7 +2,6 @@
 
 import logging
 import os
-import time
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, Protocol
@@ -10,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 if TYPE_CHECKING:
     from wandb import Run
 
-    from agents.ledger import Progress
+    from agents.budget import Progress
 
 logger = logging.getLogger(__name__)
 
@@ -47,7 +46,6 @@ class WandbTracker:
     Args:
         project: of wandb.
         mode: online, offline, or None: online if the user is logged in. ``WANDB_MODE`` comes before it.
-        interval_s: least time between two points of the curve.
         init_timeout_s: how long to wait for the server before the run goes on offline.
     """
 
@@ -56,14 +54,11 @@ class WandbTracker:
         *,
         project: str,
         mode: Literal["online", "offline"] | None,
-        interval_s: float,
         init_timeout_s: float,
     ) -> None:
         self.project, self.mode = project, mode
-        self.interval_s, self.init_timeout_s = interval_s, init_timeout_s
+        self.init_timeout_s = init_timeout_s
         self._run: Run | None = None
-        self._last_s = 0.0
-        self._latest: Progress | None = None
 
     def start(self, *, group: str, job_type: str, folder: Path, configuration: Mapping[str, Any]) -> None:
         """See ``Tracker``."""
@@ -82,11 +77,11 @@ class WandbTracker:
         import wandb  # half a second
 
         wandb.setup(wandb.Settings(silent=True))
-        mode = os.environ.get("WANDB_MODE") or self.mode
+        mode: Any = os.environ.get("WANDB_MODE") or self.mode
         if mode is None:
             mode = "online" if wandb.login(prompt=False, verify=False) else "offline"
         # Its capture of the console would garble the progress bar.
-        settings = {"silent": True, "console": "off", "init_timeout": self.init_timeout_s}
+        settings: dict[str, Any] = {"silent": True, "console": "off", "init_timeout": self.init_timeout_s}
         try:
             run = wandb.init(**options, settings=wandb.Settings(mode=mode, **settings))
         except wandb.errors.Error as error:
@@ -100,16 +95,11 @@ class WandbTracker:
         self._run = run
 
     def log(self, progress: "Progress") -> None:
-        """See ``Tracker``; points closer than ``interval_s`` are left out, but never the last."""
-        self._latest = progress
-        now = time.monotonic()
-        if now - self._last_s >= self.interval_s:
-            self._last_s = now
-            self._guard(self._log)
+        """See ``Tracker``; a point takes 0.13 ms."""
+        self._guard(lambda: self._log(progress))
 
-    def _log(self) -> None:
-        progress, self._latest = self._latest, None
-        if self._run is None or progress is None:
+    def _log(self, progress: "Progress") -> None:
+        if self._run is None:
             return
         best_ms, speedup = progress.best_ns / 1e6, progress.data_parallel_ns / progress.best_ns
         point: dict[str, float] = {"simulations": progress.simulations, "seconds": progress.seconds}
@@ -124,7 +114,6 @@ class WandbTracker:
     def _finish(self, record: Mapping[str, Any], artifacts: Iterable[Path]) -> None:
         import wandb
 
-        self._log()
         run, self._run = self._run, None
         if run is None:
             return

@@ -10,7 +10,7 @@ from sim.space import SoapSpace
 from sim.strategy import Strategy
 from sim.sync import Sync
 from sim.topology import DeviceTopology
-from sim.work import work
+from sim.work import saved_bytes
 
 if TYPE_CHECKING:
     from sim.kernels.layout import Tables
@@ -75,7 +75,7 @@ class Problem:
     def saved_bytes(self, operator: Operator, degrees: tuple[int, ...]) -> int:
         """Memory that a part keeps from its forward to its backward task, its outputs included."""
         sizes = tuple(size // degree for size, degree in zip(operator.sizes, degrees, strict=True))
-        return work(operator, sizes).saved_bytes
+        return saved_bytes(operator, sizes)
 
     def simulation(self, strategy: Strategy | None = None) -> "Simulation":
         """A delta simulation that starts from ``strategy``, or from data parallelism."""

@@ -13,17 +13,19 @@ from sim.kernels import delta
 from sim.kernels.layout import (
     BLOCK_COLUMNS,
     COMM,
-    CUT_POSITION,
     DONE,
     IS_CUTOFF,
     MAKESPAN,
     NEED_ARENA,
     NEED_TASKS,
     NEW_MAKESPAN,
+    NEW_OVERFLOW,
+    NEW_SERIAL_SUM,
     NUM_SCALARS,
     NUM_TASKS,
+    OVERFLOW,
     POPPED,
-    Ints,
+    SERIAL_SUM,
     State,
 )
 from sim.problem import Problem
@@ -58,7 +60,6 @@ class Simulation:
 
     Attributes:
         problem: what is simulated.
-        num_simulations: strategies priced so far, the first included.
     """
 
     def __init__(self, problem: Problem, strategy: Strategy) -> None:
@@ -113,8 +114,7 @@ class Simulation:
         num = self._state.num
         is_cutoff = bool(num[IS_CUTOFF])
         self._proposed, self._is_acceptable = (operator, config), not is_cutoff
-        cost_ns = int(num[NEW_MAKESPAN] + delta.serial_ns(self._tables, self._state))
-        return Proposal(cost_ns, self._overflow(self._state.new_memory), is_cutoff)
+        return Proposal(int(num[NEW_MAKESPAN] + num[NEW_SERIAL_SUM]), int(num[NEW_OVERFLOW]), is_cutoff)
 
     def accept(self) -> None:
         """Keep the proposed config."""
@@ -148,7 +148,7 @@ class Simulation:
     @property
     def cost_ns(self) -> int:
         """Iteration time of the accepted strategy."""
-        return int(self._state.num[MAKESPAN] + delta.serial_ns(self._tables, self._state))
+        return int(self._state.num[MAKESPAN] + self._state.num[SERIAL_SUM])
 
     @property
     def strategy(self) -> Strategy:
@@ -182,7 +182,7 @@ class Simulation:
     @property
     def overflow_bytes(self) -> int:
         """Memory needed beyond what the devices have, summed over them; 0 if the strategy fits."""
-        return self._overflow(self._state.memory)
+        return int(self._state.num[OVERFLOW])
 
     @property
     def busy_ns(self) -> NDArray[np.int64]:
@@ -203,9 +203,6 @@ class Simulation:
         keys = self._state.key[tasks].tolist()
         times = self._state.time[tasks].tolist()
         return {_unpack(key): tuple(time) for key, time in zip(keys, times, strict=True)}
-
-    def _overflow(self, memory: Ints) -> int:
-        return int(np.maximum(memory - self._tables.device[:, 2], 0).sum())
 
     def _empty_state(self) -> State:
         """Arrays of a modest size; they grow when a strategy needs more."""
@@ -244,7 +241,8 @@ class Simulation:
         fields = _TASK_FIELDS + _QUEUE_FIELDS if status == NEED_TASKS else ("scratch",)
         if status == NEED_ARENA:
             fields = ("arena",)
-        doubled = {field: np.concatenate([old, np.zeros_like(old)]) for field in fields if (old := getattr(self._state, field)) is not None}
+        current = {field: getattr(self._state, field) for field in fields}
+        doubled = {field: np.concatenate([array, np.zeros_like(array)]) for field, array in current.items()}
         self._state = self._state._replace(**doubled)
 
 

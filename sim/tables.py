@@ -164,7 +164,7 @@ class Rows:
             return operator.name
         shape = (operator.kind, operator.dims, operator.outputs, operator.attributes, operator.exchange)
         weight = operator.weight and (operator.weight.dim, operator.weight.elements_per_unit)
-        return (*shape, weight, bool(operator.inputs))
+        return (*shape, weight, len(operator.inputs))
 
     def _numbers(self, operator: Operator, degrees: tuple[int, ...]) -> list[int]:
         problem = self.problem

@@ -8,6 +8,7 @@ from sim.kernels.edges import E_COUNT, E_SRC_LIST, build_edge
 from sim.kernels.groups import G_HELD, G_NUM_HELD, build_group
 from sim.kernels.layout import (
     BASE,
+    CAPACITY,
     COPIES,
     CUT_POSITION,
     DONE,
@@ -20,14 +21,19 @@ from sim.kernels.layout import (
     NEW_TASKS,
     NUM_SAVED,
     NUM_TASKS,
-    OPERATOR,
+    NEW_OVERFLOW,
+    NEW_SERIAL_SUM,
+    OVERFLOW,
+    PARAMETER_SERVER,
     PARTS,
     READY,
     ROW,
     SAVED,
+    SCHEME,
     SEG,
     SEG_TOP,
     SERIAL,
+    SERIAL_SUM,
     SRC,
     TASK_TOP,
     TASKS,
@@ -57,12 +63,14 @@ def add_memory(tb, rows, st, b, sign):  # noqa: ANN001, ANN201
 
 
 @njit(cache=True)
-def serial_ns(tb, st):  # noqa: ANN001, ANN201
-    """Synchronisation that is added behind the makespan."""
-    total = 0
+def add_up(tb, st):  # noqa: ANN001, ANN201
+    """What is summed over all groups and devices. Modified in place: the proposal's serial time and overflow."""
+    serial, overflow = 0, 0
     for b in range(tb.op.shape[0] + tb.edge.shape[0], st.block.shape[0]):
-        total += st.block[b, SERIAL]
-    return total
+        serial += st.block[b, SERIAL]
+    for d in range(tb.device.shape[0]):
+        overflow += max(0, st.new_memory[d] - tb.device[d, CAPACITY])
+    st.num[NEW_SERIAL_SUM], st.num[NEW_OVERFLOW] = serial, overflow
 
 
 @njit(cache=True)
@@ -100,6 +108,7 @@ def full(tb, rows, st, config_rows, config_ptr, config_devices):  # noqa: ANN001
             return status
     for b in range(st.block.shape[0]):
         add_memory(tb, rows, st, b, 1)
+    add_up(tb, st)
     status = simulate(tb, st, 0, 0, -1, np.iinfo(np.int64).max)
     if status == DONE:
         keep_timeline(st)
@@ -116,6 +125,7 @@ def keep_timeline(st):  # noqa: ANN001, ANN201
             st.time[t, c] = st.new_time[t, c]
     st.memory[:] = st.new_memory
     st.num[NUM_TASKS], st.num[MAKESPAN], st.num[NUM_SAVED] = st.num[NEW_TASKS], st.num[NEW_MAKESPAN], 0
+    st.num[SERIAL_SUM], st.num[OVERFLOW] = st.num[NEW_SERIAL_SUM], st.num[NEW_OVERFLOW]
 
 
 @njit(cache=True)
@@ -123,7 +133,9 @@ def find_cut(tb, st, i):  # noqa: ANN001, ANN201
     """The earliest (time, key) at which a new config of operator ``i`` can change the timeline.
 
     Nothing appears or disappears before the operator's old tasks and the old transfers into it, nor before the
-    moment when a producer's part is complete, since all new tasks descend from these.
+    moment when a producer's part is complete, since all new tasks descend from these. The only exception are pushes
+    to a parameter server: one that carries gradients of other members of the operator's weight group alone may be
+    ready, or vanish, as soon as these are complete.
 
     Returns:
         Time, key, and how many accepted tasks come before them.
@@ -144,6 +156,17 @@ def find_cut(tb, st, i):  # noqa: ANN001, ANN201
                 best_time, best_key = end, pack(2 * i, 0, 0, 0)
     if tb.in_ptr[i] == tb.in_ptr[i + 1]:
         best_time, best_key = 0, pack(2 * i + 1, 0, 0, 0)
+    if tb.flags[SCHEME] == PARAMETER_SERVER and tb.group.shape[0] > 0 and tb.op[i, GROUP] >= 0:
+        g = tb.op[i, GROUP]
+        for r in range(tb.member_ptr[g], tb.member_ptr[g + 1]):
+            m = tb.member[r]
+            parts, home = st.block[m, PARTS], st.block[m, SEG]
+            backward = st.block[m, BASE] + parts + st.block[m, EXCHANGES]
+            for k in range(parts):
+                x = st.arena[home + parts + k]
+                end = st.time[backward + (k if x < 0 else parts + x), END]
+                if m != i and end < best_time:
+                    best_time, best_key = end, pack(4 * n + 4 * g, 0, 0, 0)
     first, last = 0, st.num[NUM_TASKS]
     while first < last:
         middle = (first + last) // 2
@@ -165,7 +188,7 @@ def propose(tb, rows, st, i, row, num_parts, cutoff):  # noqa: ANN001, ANN201
     n, num_edges, num = tb.op.shape[0], tb.edge.shape[0], st.num
     bounds, shards = np.empty((4, 4), np.int64), np.empty(5, np.int64)
     cut_time, cut_key, cut_position = find_cut(tb, st, i)
-    num[OPERATOR], num[CUT_POSITION], num[NUM_SAVED] = i, cut_position, 0
+    num[CUT_POSITION], num[NUM_SAVED] = cut_position, 0
     st.new_memory[:] = st.memory
     status = replace(tb, rows, st, i, i, row, num_parts, bounds, shards)
     for e in range(tb.in_ptr[i], tb.in_ptr[i + 1]):
@@ -177,8 +200,8 @@ def propose(tb, rows, st, i, row, num_parts, cutoff):  # noqa: ANN001, ANN201
     if status == DONE and tb.group.shape[0] > 0 and tb.op[i, GROUP] >= 0:
         status = replace(tb, rows, st, n + num_edges + tb.op[i, GROUP], i, row, num_parts, bounds, shards)
     if status == DONE:
-        serial = serial_ns(tb, st)
-        status = simulate(tb, st, cut_position, cut_time, cut_key, cutoff - serial)
+        add_up(tb, st)
+        status = simulate(tb, st, cut_position, cut_time, cut_key, cutoff - num[NEW_SERIAL_SUM])
     if status != DONE:
         reject(st)
     return status

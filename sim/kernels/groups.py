@@ -294,7 +294,7 @@ def build_group(tb, rows, st, g, shards):  # noqa: ANN001, ANN201
     slots = count + num_held if is_ring else 2 * holders - count
     if tb.flags[OVERLAP] == 0:
         slots = 0
-    if top + G_HEADER + 2 * num_held + 2 * slots + 1 + holders + tb.member_ptr[g + 1] > st.arena.shape[0]:
+    if top + G_HEADER + 2 * num_held + 2 * slots + 1 + 2 * holders + tb.member_ptr[g + 1] > st.arena.shape[0]:
         return NEED_ARENA
     at = write_held(st, top, G_HEADER, shards, num_held)
     if slots == 0:

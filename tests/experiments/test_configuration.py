@@ -26,7 +26,7 @@ ROOMS = {
 SUPPLIED = {"agent": {"seed"}}
 """Keywords that the program gives and not the YAML."""
 
-FILES = sorted([*CONF.glob("*/**/*.yaml"), *(ROOT / "sim" / "conf").glob("*/*.yaml")])
+FILES = sorted([*CONF.glob("*/*.yaml"), *(ROOT / "sim" / "conf").glob("*/*.yaml")])
 OPTIONS = [pytest.param(path.parent.name, path.stem, id=f"{path.parent.name}={path.stem}") for path in FILES]
 
 
@@ -50,9 +50,7 @@ def test_yaml_has_exactly_the_constructors_keywords(group: str, option: str) -> 
     assert set(cfg) - set(RESERVED) == expected
 
 
-@pytest.mark.parametrize(
-    ("group", "option"), [option for option in OPTIONS if option.values[0] in ("model", "cost")]
-)
+@pytest.mark.parametrize(("group", "option"), [option for option in OPTIONS if option.values[0] in ("model", "cost")])
 def test_yaml_values_are_the_constructors_defaults(group: str, option: str) -> None:
     cfg = compose(group, option)
 

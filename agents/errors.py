@@ -1,0 +1,13 @@
+"""Faults in what a user asks of an agent."""
+
+
+class AgentError(ValueError):
+    """An option that no agent can work with."""
+
+
+class IllegalBudgetError(AgentError):
+    """A budget that allows nothing, or that has no end."""
+
+    def __init__(self, key: str, value: object, reason: str) -> None:
+        self.key, self.value = key, value
+        super().__init__(f"budget.{key}={value}: {reason}")

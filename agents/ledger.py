@@ -1,0 +1,135 @@
+"""Ledger: counts what a search spends, stops it when the budget is spent, and keeps the best strategy it priced."""
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from agents.budget import Budget, Progress
+from sim.problem import Problem
+from sim.simulation import Proposal, Simulation
+from sim.strategy import ParallelConfig, Strategy
+
+REPORT_INTERVAL_S = 0.1
+
+Report = Callable[[Progress], None]
+
+
+class BudgetExhausted(Exception):  # noqa: N818 (a signal, not an error)
+    """The budget is spent; ends a search from within."""
+
+
+@dataclass(frozen=True, slots=True)
+class CurvePoint:
+    """An improvement: the best cost after so many simulations and seconds."""
+
+    simulations: int
+    seconds: float
+    best_ms: float
+
+
+class Ledger:
+    """The account of one search, alike for all agents.
+
+    A strategy that needs less memory than another beyond what the devices have is better; between two that fit, the
+    faster one is.
+
+    Args:
+        problem: what is searched.
+        budget: what may be spent.
+        report: is told the progress several times a second.
+    """
+
+    def __init__(self, problem: Problem, budget: Budget, report: Report) -> None:
+        self.problem, self.budget = problem, budget
+        self.simulations = 0
+        self.cutoffs = 0
+        self.curve: list[CurvePoint] = []
+        self._report = report
+        self._data_parallel_ns = problem.data_parallel_ns
+        self._best: tuple[int, int] | None = None
+        self._best_configs: list[ParallelConfig] = list(problem.data_parallel.configs)
+        self._began = time.perf_counter()
+        self._next_report = self._began
+
+    @property
+    def seconds(self) -> float:
+        """Time since the search began."""
+        return time.perf_counter() - self._began
+
+    @property
+    def best_ns(self) -> int:
+        """Cost of the best strategy; that of data parallelism as long as nothing was priced."""
+        return self._best[1] if self._best is not None else self._data_parallel_ns
+
+    @property
+    def best_strategy(self) -> Strategy:
+        """The best strategy priced; data parallelism as long as there was none."""
+        return Strategy(self.problem.graph, self.problem.topology, self._best_configs)
+
+    def progress(self) -> Progress:
+        """How far the search is."""
+        fits = self._best is None or self._best[0] == 0
+        spent = (self.simulations, self.cutoffs, self.seconds)
+        return Progress(*spent, self.best_ns, self._data_parallel_ns, fits, self.budget)
+
+    def simulation(self, strategy: Strategy | None = None) -> "MeteredSimulation":
+        """A simulation from ``strategy`` (data parallelism by default) whose pricings are charged here."""
+        return MeteredSimulation(self, strategy if strategy is not None else self.problem.data_parallel)
+
+    def charge(self) -> None:
+        """Pay for one pricing.
+
+        Raises:
+            BudgetExhausted: nothing is left.
+        """
+        now = time.perf_counter()
+        if self.budget.simulations is not None and self.simulations >= self.budget.simulations:
+            raise BudgetExhausted
+        if self.budget.seconds is not None and now - self._began >= self.budget.seconds:
+            raise BudgetExhausted
+        if now >= self._next_report:
+            self._next_report = now + REPORT_INTERVAL_S
+            self._report(self.progress())
+        self.simulations += 1
+
+    def record(self, overflow_bytes: int, cost_ns: int, configs: Callable[[], list[ParallelConfig]]) -> None:
+        """Note a price; ``configs`` is called if it is the best so far."""
+        if self._best is None or (overflow_bytes, cost_ns) < self._best:
+            self._best = (overflow_bytes, cost_ns)
+            self._best_configs = configs()
+            self.curve.append(CurvePoint(self.simulations, self.seconds, cost_ns / 1e6))
+
+
+class MeteredSimulation(Simulation):
+    """A simulation that charges every pricing to a ledger.
+
+    Args:
+        ledger: pays, and learns every price.
+        strategy: where the simulation starts; pricing it is charged too.
+    """
+
+    def __init__(self, ledger: Ledger, strategy: Strategy) -> None:
+        self._ledger = ledger
+        super().__init__(ledger.problem, strategy)
+
+    def restart(self, strategy: Strategy) -> int:
+        """Price another strategy by full simulation; see ``Simulation.restart``."""
+        self._ledger.charge()
+        cost_ns = super().restart(strategy)
+        self._ledger.record(self.overflow_bytes, cost_ns, lambda: list(strategy.configs))
+        return cost_ns
+
+    def propose(self, operator: int, config: ParallelConfig, cutoff_ns: int | None = None) -> Proposal:
+        """Price a change; see ``Simulation.propose``."""
+        self._ledger.charge()
+        proposal = super().propose(operator, config, cutoff_ns)
+        if proposal.is_cutoff:
+            self._ledger.cutoffs += 1
+        else:
+            self._ledger.record(proposal.overflow_bytes, proposal.cost_ns, lambda: self._changed(operator, config))
+        return proposal
+
+    def _changed(self, operator: int, config: ParallelConfig) -> list[ParallelConfig]:
+        configs = [self.config(i) for i in range(len(self.problem.graph))]
+        configs[operator] = config
+        return configs
