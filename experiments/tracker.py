@@ -62,8 +62,8 @@ class WandbTracker:
 
     def start(self, *, group: str, job_type: str, folder: Path, configuration: Mapping[str, Any]) -> None:
         """See ``Tracker``."""
-        # Artifacts are staged here and not in the home folder.
-        os.environ.setdefault("WANDB_DATA_DIR", str(folder))
+        # Artifacts are staged here and not in the home folder; each job of a sweep has its own.
+        os.environ["WANDB_DATA_DIR"] = str(folder / "wandb")
         options = {
             "project": self.project,
             "group": group,

@@ -16,26 +16,27 @@ class AnalyticCost:
 
     A kernel takes launch + max(FLOP / (peak * eff * algorithm), bytes / (bandwidth * bandwidth_efficiency)),
     where a matrix product m x n x k runs at eff = efficiency * m / (m + half_rows) * n / (n + half_columns)
-    * k / (k + half_inner) of the peak. The halves are fitted to published samples/s of one device:
+    * k / (k + half_inner) of the peak. What fixed the constants (REFERENCE 4.4): efficiency and half_columns are
+    its suggestions; half_rows puts an LSTM operator of 64 samples and 1024 units at 0.415 of a P100's peak
+    (0.35 to 0.45 asked for); half_inner was fitted to TensorFlow's benchmarks of CNNs. No figure of the FlexFlow
+    paper was used, so its RNNs are independent checks. Samples/s of one device, here / there:
 
     ==================  ===================  ===================
-    batch 64            P100, here / there   K80, here / there
+    batch 64            P100                 K80
     ==================  ===================  ===================
-    AlexNet (512)       2159 / 2987 = 0.72   581 / 656 = 0.88
-    Inception-v3        149 / 142 = 1.05     40.8 / 30.5 = 1.34
-    ResNet-101          120 / 127 = 0.95     33.4 / 28.5 = 1.17
-    NMT                 299 / 245 = 1.22     80.8 / 115 = 0.70
-    RNNLM               259 / 234 = 1.11
-    RNNTC               575 / 365 = 1.57
+    AlexNet (512)       2146 / 2987 = 0.72   577 / 656 = 0.88
+    Inception-v3        148 / 142 = 1.04     40.5 / 30.5 = 1.33
+    ResNet-101          119 / 127 = 0.94     33.1 / 28.5 = 1.16
+    NMT                 287 / 245 = 1.17     77.5 / 115 = 0.67
+    RNNLM               247 / 234 = 1.05
+    RNNTC               545 / 365 = 1.49
     ==================  ===================  ===================
 
     CNNs: TensorFlow's benchmarks of 2017, ResNet-101 between its ResNet-50 and -152; FlexFlow's own K80 did 38
     on Inception-v3 (1.07). RNNs: FlexFlow, P100 of figure 9b with their communication (so above 1 is right),
-    K80 of the task times of figure 7c.
-
-    An LSTM operator of 64 samples and 1024 units reaches 0.44 of a P100's peak, where measurements imply 0.35 to
-    0.45. Splitting NMT's softmax by vocabulary saves 13 % over splitting it by samples, where FlexFlow's section 8
-    has 38 %: that would need half_rows of about 520 and LSTMs at a tenth of the peak.
+    K80 of the task times of figure 7c. Splitting NMT's softmax by vocabulary saves 15 % over splitting it by
+    samples, where FlexFlow's section 8 has 38 %: that would need half_rows of about 520 and LSTMs at a tenth of the
+    peak.
 
     Args:
         efficiency: share of the peak that large matrix products reach.
@@ -52,7 +53,7 @@ class AnalyticCost:
         self,
         *,
         efficiency: float = 0.9,
-        half_rows: float = 112.0,
+        half_rows: float = 128.0,
         half_columns: float = 64.0,
         half_inner: float = 128.0,
         bandwidth_efficiency: float = 0.75,

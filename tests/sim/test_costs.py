@@ -39,14 +39,14 @@ def share_of_peak(operator: Operator, device_kind: str) -> float:
     [
         (alexnet(num_devices=1, batch_per_device=512), "p100", 2987, 0.72),
         (alexnet(num_devices=1, batch_per_device=512), "k80", 656, 0.88),
-        (inception_v3(num_devices=1), "p100", 142, 1.05),
-        (inception_v3(num_devices=1), "k80", 30.5, 1.34),
+        (inception_v3(num_devices=1), "p100", 142, 1.04),
+        (inception_v3(num_devices=1), "k80", 30.5, 1.33),
         (inception_v3(num_devices=1), "k80", 38, 1.07),
-        (resnet101(num_devices=1), "p100", 127, 0.95),
-        (resnet101(num_devices=1), "k80", 28.5, 1.17),
-        (nmt(num_devices=1), "p100", 245, 1.22),
-        (nmt(num_devices=1), "k80", 115, 0.70),
-        (rnnlm(num_devices=1), "p100", 234, 1.11),
+        (resnet101(num_devices=1), "p100", 127, 0.94),
+        (resnet101(num_devices=1), "k80", 28.5, 1.16),
+        (nmt(num_devices=1), "p100", 245, 1.17),
+        (nmt(num_devices=1), "k80", 115, 0.67),
+        (rnnlm(num_devices=1), "p100", 234, 1.05),
     ],
     ids=repr,
 )
@@ -68,7 +68,7 @@ def test_a_softmax_split_by_vocabulary_is_faster_than_one_split_by_samples(num_d
     by_samples = sum(cost.part_ns(softmax, (num_devices, 1, 1), "p100"))
     by_vocabulary = sum(cost.part_ns(softmax, (1, 1, num_devices), "p100"))
 
-    assert by_samples / by_vocabulary == pytest.approx(1.15, abs=0.01)
+    assert by_samples / by_vocabulary == pytest.approx(1.17, abs=0.02)
 
 
 def test_equal_operators_are_priced_once() -> None:
