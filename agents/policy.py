@@ -45,19 +45,17 @@ class StrategyNetwork(nn.Module):
 
     def forward(self, observation: Tensors) -> tuple[torch.Tensor, torch.Tensor]:
         """Scores of all actions, (B, actions), and values, (B, 1)."""
-        arrays = {name: observation[name].unflatten(1, shape) for name, shape in self._shapes.items()}
+        arrays = {name: observation[name].reshape(-1, *shape) for name, shape in self._shapes.items()}
         operators = self._operators(arrays)
         is_operator, is_device = arrays["operators"][..., :1], arrays["devices"][..., :1]
         whole = (operators * is_operator).sum(1) / is_operator.sum(1)
         devices = (torch.relu(self.device(arrays["devices"])) * is_device).sum(1) / is_device.sum(1)
-        if self._num_blocks == 1:
-            blocks = self._current(operators, arrays["operator"])
-        else:
-            blocks = operators
+        blocks = self._current(operators, arrays["operator"]) if self._num_blocks == 1 else operators
         rest = torch.cat([whole, devices, arrays["progress"]], dim=1)
         rest = rest[:, None].expand(-1, self._num_blocks, -1)
         context = torch.relu(self.context(torch.cat([blocks, rest], dim=2)))
-        candidates = self.candidate(arrays["candidates"]).unflatten(1, (self._num_blocks, -1))
+        candidates = self.candidate(arrays["candidates"])
+        candidates = candidates.view(len(candidates), self._num_blocks, -1, candidates.shape[2])
         hidden = torch.relu(candidates + self.candidate_context(context)[:, :, None])
         scores = self.score(torch.relu(self.hidden(hidden)))
         return scores.flatten(1), self.value(context.mean(1))
@@ -111,7 +109,7 @@ class StrategyPolicy(MaskableActorCriticPolicy):
         super().__init__(observation_space, action_space, lr_schedule, **keywords)
 
     def forward(
-        self, obs: Tensors, deterministic: bool = False, action_masks: NDArray[np.bool_] | None = None
+        self, obs: Any, deterministic: bool = False, action_masks: NDArray[np.bool_] | None = None
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
         """Actions, values and the actions' log probabilities."""
         distribution, values = self._evaluate(obs, action_masks)
@@ -119,23 +117,23 @@ class StrategyPolicy(MaskableActorCriticPolicy):
         return actions, values, distribution.log_prob(actions)
 
     def evaluate_actions(
-        self, obs: Tensors, actions: torch.Tensor, action_masks: torch.Tensor | None = None
+        self, obs: Any, actions: torch.Tensor, action_masks: torch.Tensor | None = None
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
         """Values, the actions' log probabilities and the entropy."""
         distribution, values = self._evaluate(obs, action_masks)
         return values, distribution.log_prob(actions), distribution.entropy()
 
-    def get_distribution(self, obs: Tensors, action_masks: NDArray[np.bool_] | None = None) -> MaskableDistribution:
+    def get_distribution(self, obs: Any, action_masks: NDArray[np.bool_] | None = None) -> MaskableDistribution:
         """The distribution over actions."""
         return self._evaluate(obs, action_masks)[0]
 
-    def predict_values(self, obs: Tensors) -> torch.Tensor:
+    def predict_values(self, obs: Any) -> torch.Tensor:
         """Values alone."""
         values: torch.Tensor = self.network(obs)[1]
         return values
 
     def _evaluate(
-        self, obs: Tensors, action_masks: NDArray[np.bool_] | torch.Tensor | None
+        self, obs: Any, action_masks: NDArray[np.bool_] | torch.Tensor | None
     ) -> tuple[MaskableDistribution, torch.Tensor]:
         scores, values = self.network(obs)
         distribution = self.action_dist.proba_distribution(action_logits=scores)
@@ -146,7 +144,7 @@ class StrategyPolicy(MaskableActorCriticPolicy):
     def _build(self, lr_schedule: Schedule) -> None:
         """Called by the base class in place of its own networks."""
         self.network = StrategyNetwork(*self._network_arguments)
-        self.optimizer = self.optimizer_class(self.parameters(), lr=lr_schedule(1), **self.optimizer_kwargs)
+        self.optimizer = self.optimizer_class(self.parameters(), lr=lr_schedule(1), **self.optimizer_kwargs)  # type: ignore[call-arg]
 
 
 def _layer(num_inputs: int, num_outputs: int, gain: float = 2**0.5) -> nn.Linear:

@@ -15,7 +15,7 @@ from agents.vector_adapter import VectorAdapter
 from envs.reward import Reward
 from envs.vector import SoapVectorEnv
 from sim.problem import Problem
-from sim.space import SoapSpace, Variant
+from sim.space import SoapSpace
 
 UNLIMITED = 2**62
 """Steps that ``learn`` is asked for: the ledger ends it."""
@@ -30,11 +30,12 @@ class Ppo(Agent):
     Code: MaskablePPO of sb3-contrib.
 
     Every state that an episode passes through is a strategy, and the best of them is the result. Deviations: learning
-    rate and entropy coefficient fall linearly to 0 with the budget; the configs are the ``variant`` of the problem's
-    space, which is a part of the space wherever it is asked for.
+    rate and entropy coefficient fall linearly to 0 with the budget; by default the configs are only
+    the aligned ones of the problem's space.
 
     Args:
-        variant: of the space, ``aligned`` or ``block``; ``aligned`` is a part of every other variant.
+        aligned_only: choose among the configs of the variant ``aligned``, which is part of every other one; False takes
+            the problem's space as it is, which must be enumerable then.
         reward: judges each step.
         num_envs: episodes at a time.
         steps_per_update: decisions in each of them between two updates.
@@ -58,7 +59,7 @@ class Ppo(Agent):
     def __init__(
         self,
         *,
-        variant: Variant,
+        aligned_only: bool,
         reward: Reward,
         num_envs: int,
         steps_per_update: int,
@@ -92,7 +93,7 @@ class Ppo(Agent):
                 raise AgentError(f"agent.{name} must be positive, not {value}")
         if num_envs * steps_per_update < 2:
             raise AgentError("agent.num_envs * agent.steps_per_update must be at least 2: advantages are normalized")
-        self.variant, self.reward, self.num_envs = variant, reward, num_envs
+        self.aligned_only, self.reward, self.num_envs = aligned_only, reward, num_envs
         self.learning_rate, self.entropy_coefficient = learning_rate, entropy_coefficient
         self.width, self.num_threads = width, num_threads
         self.episode_costs_ms: list[float] = []
@@ -109,7 +110,9 @@ class Ppo(Agent):
 
     def run(self, problem: Problem, ledger: Ledger) -> None:
         """Learn until the ledger ends it."""
-        space = SoapSpace(problem.graph, problem.topology, variant=self.variant, dims=problem.space.dims)
+        space = problem.space
+        if self.aligned_only:
+            space = SoapSpace(problem.graph, problem.topology, variant="aligned", dims=space.dims)
         env = SoapVectorEnv(
             num_envs=self.num_envs, problem=problem, space=space, reward=self.reward, simulate=ledger.simulation
         )

@@ -12,14 +12,14 @@ from sim.costs.cost_source import CostSource
 from sim.operator_graph import OperatorGraph
 from sim.problem import Problem
 from sim.simulation import Simulation
-from sim.space import SoapSpace
+from sim.space import SoapSpace, Variant
 from sim.strategy import Strategy
 from sim.sync import Sync
 from sim.topology import DeviceTopology
 
 Simulate: TypeAlias = Callable[[Strategy | None], Simulation]
 
-DEFAULT_VARIANT = "aligned"
+DEFAULT_VARIANT: Variant = "aligned"
 """Blocks that start at a multiple of their size. On 16 devices a linear layer has 160 configs (``block``: 470) and a
 convolution of four divisible dimensions up to 700 (1987): all degrees, nestings and strides are among them, only
 shifted copies are left out."""

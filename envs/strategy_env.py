@@ -2,10 +2,11 @@
 
 import copy
 from collections.abc import Callable
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar, cast
 
 import gymnasium
 import numpy as np
+from gymnasium import spaces
 from numpy.typing import NDArray
 
 from envs.errors import EnvError, NoEpisodeError
@@ -29,7 +30,7 @@ class StrategyEnv(gymnasium.Env[Arrays, np.int64]):
         render_mode: None or "ansi".
     """
 
-    metadata: ClassVar[dict[str, Any]] = {"render_modes": ["ansi"], "render_fps": 1}
+    metadata = {"render_modes": ["ansi"], "render_fps": 1}
     action_space: LegalActions
 
     def __init__(self, mdp: Mdp, observation: Callable[[Mdp], Observation], render_mode: str | None) -> None:
@@ -37,7 +38,7 @@ class StrategyEnv(gymnasium.Env[Arrays, np.int64]):
             raise EnvError(f"render_mode must be None or 'ansi', not {render_mode!r}")
         self.render_mode = render_mode
         self.mdp, self.observation = mdp, observation(mdp)
-        self.observation_space = self.observation.space
+        self.observation_space = cast("spaces.Space[Arrays]", self.observation.space)
         self.action_space = LegalActions(mdp.decisions.num_actions)
         self._state: State | None = None
 
@@ -92,7 +93,7 @@ class StrategyEnv(gymnasium.Env[Arrays, np.int64]):
         twin.action_space = copy.deepcopy(self.action_space)
         return twin
 
-    def render(self) -> str | None:  # type: ignore[override]
+    def render(self) -> str | None:
         """The strategy and its price as text; None without a render mode."""
         return render(self.mdp, self.state) if self.render_mode == "ansi" else None
 

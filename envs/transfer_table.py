@@ -107,7 +107,9 @@ class TransferTable:
             self._volumes[key] = BYTES_PER_ELEMENT * np.maximum(high - low, 0).astype(np.float32).prod(axis=3)
         volumes = self._volumes[key]
         placed = np.zeros((*volumes.shape[:2], len(self._mates)), dtype=np.float32)
-        np.add.at(placed, (slice(None), slice(None), np.array(fixed.devices)), volumes)
+        # Parts on one device add up: a loop, because one device may have several parts outside the space.
+        for part, device in enumerate(fixed.devices):
+            placed[:, :, device] += volumes[:, :, part]
         return placed
 
     def _boxes(self, edge: int, is_consumer: bool, degrees: tuple[int, ...]) -> NDArray[np.int64]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, ClassVar, TypeAlias, Unpack
+from typing import Any, TypeAlias, Unpack
 
 import numpy as np
 from gymnasium.vector import AutoresetMode, VectorEnv
@@ -32,7 +32,7 @@ class StrategyVectorEnv(VectorEnv[Arrays, NDArray[np.int64], NDArray[Any]]):
         num_envs: B.
     """
 
-    metadata: ClassVar[dict[str, Any]] = {"autoreset_mode": AutoresetMode.SAME_STEP}
+    metadata = {"autoreset_mode": AutoresetMode.SAME_STEP}
 
     def __init__(self, mdp: Mdp, observation: Callable[[Mdp], Observation], num_envs: int) -> None:
         if num_envs < 1:
@@ -49,14 +49,12 @@ class StrategyVectorEnv(VectorEnv[Arrays, NDArray[np.int64], NDArray[Any]]):
         self, *, seed: int | Sequence[int | None] | None = None, options: dict[str, Any] | None = None
     ) -> tuple[Arrays, Infos]:
         """Start B episodes; see ``SoapEnv.reset``."""
-        super().reset(seed=seed if isinstance(seed, int) else None)  # type: ignore[arg-type]
+        super().reset(seed=seed if isinstance(seed, int) else None)
         self._options = options or {}
         self.states = [self._start() for _ in range(self.num_envs)]
         return self.observation(self.states), self._infos(self.states)
 
-    def step(
-        self, actions: NDArray[np.int64]
-    ) -> tuple[Arrays, NDArray[Any], NDArray[Any], NDArray[Any], Infos]:
+    def step(self, actions: NDArray[np.int64]) -> tuple[Arrays, NDArray[Any], NDArray[Any], NDArray[Any], Infos]:
         """Make one decision in each episode; see ``SoapEnv.step``."""
         rewards = np.array([self.mdp.step(*pair) for pair in zip(self.states, map(int, actions), strict=True)])
         is_over = np.array([self.mdp.is_over(state) for state in self.states])

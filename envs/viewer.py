@@ -22,7 +22,9 @@ def render(mdp: Mdp, state: State) -> str:
 
 
 def _degrees(sizes: tuple[int, ...], config: ParallelConfig) -> str:
-    return " x ".join(f"{size}/{degree}" if degree > 1 else str(size) for size, degree in zip(sizes, config.degrees, strict=True))
+    return " x ".join(
+        f"{size}/{degree}" if degree > 1 else str(size) for size, degree in zip(sizes, config.degrees, strict=True)
+    )
 
 
 def _devices(config: ParallelConfig) -> str:

@@ -29,7 +29,7 @@ class ProgressDisplay:
         is_main = multiprocessing.current_process().name == "MainProcess"
         self._bar: Bar | None = None
         if self.console.is_terminal and is_main:
-            columns = (TextColumn(title), BarColumn(bar_width=24), TextColumn("{task.description}"))
+            columns = (BarColumn(bar_width=10), TextColumn("{task.description}"))  # within 80 characters
             self._bar = Bar(*columns, console=self.console)
             self._task = self._bar.add_task("compiling the simulator", total=1.0)
         self._line_s = time.monotonic()
@@ -51,16 +51,17 @@ class ProgressDisplay:
             self._bar.update(self._task, completed=progress.fraction, description=describe(progress))
         elif time.monotonic() - self._line_s >= LINE_INTERVAL_S:
             self._line_s = time.monotonic()
-            self.console.print(f"{self.title}: {describe(progress)}", highlight=False, soft_wrap=True)
+            self.console.print(
+                f"{self.title}: {progress.fraction:.0%}  {describe(progress)}", highlight=False, soft_wrap=True
+            )
 
 
 def describe(progress: "Progress") -> str:
     """The search's state in one line."""
     parts = [
-        f"best {progress.best_ns / 1e6:.2f} ms" + ("" if progress.fits_memory else " (exceeds memory)"),
+        f"best {progress.best_ns / 1e6:.3f} ms" + ("" if progress.fits_memory else " (exceeds memory)"),
         f"{progress.data_parallel_ns / progress.best_ns:.2f}x data parallel",
-        f"{progress.simulations:,} simulations",
-        f"{progress.simulations / max(progress.seconds, 1e-9):,.0f}/s",
+        f"{progress.simulations / max(progress.seconds, 1e-9):,.0f} simulations/s",
     ]
     if progress.fraction > 0:
         minutes, seconds = divmod(round(progress.seconds * (1 / progress.fraction - 1)), 60)

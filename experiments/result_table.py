@@ -32,7 +32,7 @@ def result_table(record: Record, simulations: Mapping[str, Simulation], *, folde
         overflow_gib = simulation.overflow_bytes / BYTES_PER_GIB
         table.add_row(
             name,
-            f"{simulation.cost_ns / 1e6:.2f} ms",
+            f"{simulation.cost_ns / 1e6:.3f} ms",
             f"{reference_ns / simulation.cost_ns:.2f}x",
             f"{simulation.communication_bytes / BYTES_PER_GIB:.2f} GiB",
             f"{overflow_gib:.2f} GiB too much" if overflow_gib else "fits",

@@ -187,9 +187,7 @@ class Simulation:
     @property
     def busy_ns(self) -> NDArray[np.int64]:
         """(D,) time that each device computes."""
-        out = np.empty(self.problem.topology.num_devices, dtype=np.int64)
-        delta.busy_ns(self._tables, self._state, out)
-        return out
+        return self._state.load[: self.problem.topology.num_devices].copy()
 
     @property
     def compute_ns(self) -> int:
@@ -220,6 +218,9 @@ class Simulation:
             "free_at": np.zeros(num_resources, int64),
             "memory": np.zeros(num_devices, int64),
             "new_memory": np.zeros(num_devices, int64),
+            "load": np.zeros(num_resources, int64),
+            "new_load": np.zeros(num_resources, int64),
+            "rest": np.zeros(num_resources, int64),
             "task_free": np.zeros(64, int64),
             "seg_free": np.zeros(64, int64),
             "devices": np.zeros(num_devices, int32),

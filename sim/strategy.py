@@ -143,8 +143,11 @@ class Strategy:
         """Write the strategy as JSON, under a temporary name first."""
         path = Path(path)
         draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-        draft.write_text(json.dumps(self.to_dict(), indent=1) + "\n")
-        draft.replace(path)
+        try:
+            draft.write_text(json.dumps(self.to_dict(), indent=1) + "\n")
+            draft.replace(path)
+        finally:
+            draft.unlink(missing_ok=True)
 
     @staticmethod
     def load(path: str | Path, graph: OperatorGraph, topology: DeviceTopology) -> "Strategy":
@@ -176,17 +179,35 @@ class Strategy:
                     f"'{expected.name}' ({expected.hash})",
                     f"'{content.get(name)}' ({found})",
                 )
-        try:
-            configs = [_config_from_dict(operator, content["configs"][operator.name]) for operator in graph.operators]
-        except (KeyError, TypeError, AttributeError) as error:
-            raise StrategyFormatError(path, f"lacks or garbles the config of {error}") from error
-        return Strategy(graph, topology, configs)
+        configs = content.get("configs")
+        if not isinstance(configs, Mapping):
+            raise StrategyFormatError(path, "has no configs")
+        names = [operator.name for operator in graph.operators]
+        if missing := [name for name in names if name not in configs]:
+            raise StrategyFormatError(path, f"has no config for operator '{missing[0]}'")
+        if unknown := sorted(set(configs) - set(names)):
+            raise StrategyFormatError(path, f"has a config for operator '{unknown[0]}', which the model lacks")
+        for name in names:
+            if not _is_config(configs[name]):
+                form = "'degrees' (integers by dimension) and 'devices' (a list of integers)"
+                raise StrategyFormatError(path, f"has {configs[name]!r} for operator '{name}' instead of {form}")
+        return Strategy(graph, topology, [_config_from_dict(op, configs[op.name]) for op in graph.operators])
+
+
+def _is_config(content: object) -> bool:
+    """Whether it has the form of a config; true and false, which Python counts as 1 and 0, are no integers."""
+    if not isinstance(content, Mapping) or set(content) != {"degrees", "devices"}:
+        return False
+    degrees, devices = content["degrees"], content["devices"]
+    if not isinstance(degrees, Mapping) or not isinstance(devices, list):
+        return False
+    return all(type(number) is int for number in (*degrees.values(), *devices))
 
 
 def _config_from_dict(operator: Operator, content: Mapping[str, Any]) -> ParallelConfig:
     named = dict(content["degrees"])
-    degrees = tuple(int(named.pop(dim.name, 1)) for dim in operator.dims)
-    config = ParallelConfig(degrees, tuple(int(device) for device in content["devices"]))
+    degrees = tuple(named.pop(dim.name, 1) for dim in operator.dims)
+    config = ParallelConfig(degrees, tuple(content["devices"]))
     if named:
         raise IllegalConfigError(operator.name, config, f"it has no dimension called '{next(iter(named))}'")
     return config

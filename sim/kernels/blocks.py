@@ -22,7 +22,7 @@ from sim.kernels.layout import (
 )
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def pack(phase, a, b, c):  # noqa: ANN001, ANN201
     """A task key as one integer that sorts like the tuple: 20, 13, 15 and 15 bits."""
     return (phase << 43) | (a << 30) | (b << 15) | c
@@ -82,7 +82,7 @@ def release_block(st, row):  # noqa: ANN001, ANN201
     st.task_free[row[TASK_CLASS]] = row[BASE]
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def set_task(st, t, exe, key, res, res_len, num_bytes):  # noqa: ANN001, ANN201
     """Fill a task slot."""
     st.exe[t], st.key[t] = exe, key
@@ -90,13 +90,13 @@ def set_task(st, t, exe, key, res, res_len, num_bytes):  # noqa: ANN001, ANN201
     st.num_bytes[t] = num_bytes
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def rounded(nanoseconds):  # noqa: ANN001, ANN201
     """The one rounding of a duration (``sim.collectives.rounded``)."""
     return np.int64(nanoseconds + 0.5)
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def transfer_ns(tb, src, dst, num_bytes):  # noqa: ANN001, ANN201
     """Time of one message on an idle network (``sim.collectives.transfer_ns``)."""
     pair = src * tb.device.shape[0] + dst

@@ -63,6 +63,19 @@ def add_memory(tb, rows, st, b, sign):  # noqa: ANN001, ANN201
 
 
 @njit(cache=True)
+def add_load(tb, st, b, sign):  # noqa: ANN001, ANN201
+    """Add (or take away) the work of block ``b`` on each resource. Modified in place: ``st.new_load``."""
+    for t in range(st.block[b, BASE], st.block[b, BASE] + st.block[b, TASKS]):
+        first, exe = st.res[t], sign * st.exe[t]
+        if first >= 0:
+            for r in range(first, first + st.res_len[t]):
+                st.new_load[tb.route[r]] += exe
+        else:
+            for r in range(~first, ~first + st.res_len[t]):
+                st.new_load[st.arena[r]] += exe
+
+
+@njit(cache=True)
 def add_up(tb, st):  # noqa: ANN001, ANN201
     """What is summed over all groups and devices. Modified in place: the proposal's serial time and overflow."""
     serial, overflow = 0, 0
@@ -89,6 +102,7 @@ def full(tb, rows, st, config_rows, config_ptr, config_devices):  # noqa: ANN001
     st.task_free[:] = -1
     st.seg_free[:] = -1
     st.new_memory[:] = 0
+    st.new_load[:] = 0
     bounds, shards = np.empty((4, 4), np.int64), np.empty(5, np.int64)
     n, num_edges = tb.op.shape[0], tb.edge.shape[0]
     for i in range(n):
@@ -108,6 +122,7 @@ def full(tb, rows, st, config_rows, config_ptr, config_devices):  # noqa: ANN001
             return status
     for b in range(st.block.shape[0]):
         add_memory(tb, rows, st, b, 1)
+        add_load(tb, st, b, 1)
     add_up(tb, st)
     status = simulate(tb, st, 0, 0, -1, np.iinfo(np.int64).max)
     if status == DONE:
@@ -124,6 +139,7 @@ def keep_timeline(st):  # noqa: ANN001, ANN201
         for c in range(3):
             st.time[t, c] = st.new_time[t, c]
     st.memory[:] = st.new_memory
+    st.load[:] = st.new_load
     st.num[NUM_TASKS], st.num[MAKESPAN], st.num[NUM_SAVED] = st.num[NEW_TASKS], st.num[NEW_MAKESPAN], 0
     st.num[SERIAL_SUM], st.num[OVERFLOW] = st.num[NEW_SERIAL_SUM], st.num[NEW_OVERFLOW]
 
@@ -190,6 +206,7 @@ def propose(tb, rows, st, i, row, num_parts, cutoff):  # noqa: ANN001, ANN201
     cut_time, cut_key, cut_position = find_cut(tb, st, i)
     num[CUT_POSITION], num[NUM_SAVED] = cut_position, 0
     st.new_memory[:] = st.memory
+    st.new_load[:] = st.load
     status = replace(tb, rows, st, i, i, row, num_parts, bounds, shards)
     for e in range(tb.in_ptr[i], tb.in_ptr[i + 1]):
         if status == DONE:
@@ -209,11 +226,12 @@ def propose(tb, rows, st, i, row, num_parts, cutoff):  # noqa: ANN001, ANN201
 
 @njit(cache=True)
 def replace(tb, rows, st, b, i, row, num_parts, bounds, shards):  # noqa: ANN001, ANN201
-    """Build block ``b`` anew, saving the old one. Modified in place: the block, ``st.saved``, ``st.new_memory``."""
+    """Build block ``b`` anew, saving the old one. Modified in place: the block, ``st.saved``, the proposal's memory and load."""
     n, num_edges, saved = tb.op.shape[0], tb.edge.shape[0], st.num[NUM_SAVED]
     st.saved[saved] = st.block[b]
     st.saved_id[saved] = b
     add_memory(tb, rows, st, b, -1)
+    add_load(tb, st, b, -1)
     if b < n:
         status = build_operator(tb, rows, st, i, row, num_parts)
     elif b < n + num_edges:
@@ -222,6 +240,7 @@ def replace(tb, rows, st, b, i, row, num_parts, bounds, shards):  # noqa: ANN001
         status = build_group(tb, rows, st, b - n - num_edges, shards)
     if status == DONE:
         add_memory(tb, rows, st, b, 1)
+        add_load(tb, st, b, 1)
         st.num[NUM_SAVED] = saved + 1
     return status
 
@@ -241,14 +260,3 @@ def accept(st):  # noqa: ANN001, ANN201
     for k in range(st.num[NUM_SAVED]):
         release_block(st, st.saved[k])
     keep_timeline(st)
-
-
-@njit(cache=True)
-def busy_ns(tb, st, out):  # noqa: ANN001, ANN201
-    """Time that each compute device works in the accepted timeline. Modified in place: ``out``, (D,)."""
-    num_devices = out.shape[0]
-    out[:] = 0
-    for b in range(st.block.shape[0]):
-        for t in range(st.block[b, BASE], st.block[b, BASE] + st.block[b, TASKS]):
-            if 0 <= st.res[t] < num_devices and st.res_len[t] == 1:
-                out[st.res[t]] += st.exe[t]

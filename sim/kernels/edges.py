@@ -92,7 +92,7 @@ def union_elements(tb, rows, st, e, dst_row, low, high, parts, count):  # noqa: 
     return union_along(rows, st, dst_row, windowed, low, high, parts, count)
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def coordinate(rows, row, part, dim):  # noqa: ANN001, ANN201
     """Index of a part along a dimension."""
     for d in range(3, dim, -1):
@@ -100,7 +100,7 @@ def coordinate(rows, row, part, dim):  # noqa: ANN001, ANN201
     return part % rows[row, DEGREE + dim]
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def same_box(rows, row, windowed, p, q):  # noqa: ANN001, ANN201
     """Whether two destination parts need the same box."""
     for a in range(4):
@@ -110,14 +110,14 @@ def same_box(rows, row, windowed, p, q):  # noqa: ANN001, ANN201
     return True
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def clipped(rows, st, row, windowed, low, high, part, a):  # noqa: ANN001, ANN201
     """What a destination part needs of the source box along axis a."""
     y = coordinate(rows, row, part, windowed[a]) if windowed[a] >= 0 else 0
     return max(low[a], st.need[2 * a, y]), min(high[a], st.need[2 * a + 1, y])
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def box_elements(rows, st, row, windowed, low, high, part):  # noqa: ANN001, ANN201
     """Elements of the source box that one destination part needs."""
     elements = 1
@@ -171,7 +171,7 @@ def union_along(rows, st, row, windowed, low, high, parts, count):  # noqa: ANN0
     return total
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def source_box(tb, rows, e, src_row, part, low, high):  # noqa: ANN001, ANN201
     """The box of the edge's tensor that a source part writes. Modified in place: ``low`` and ``high``, (4,)."""
     src = tb.edge[e, SRC]
@@ -184,7 +184,7 @@ def source_box(tb, rows, e, src_row, part, low, high):  # noqa: ANN001, ANN201
             low[a], high[a] = index * length, (index + 1) * length
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def meeting_range(tb, rows, st, e, dst_row, low, high, first, last):  # noqa: ANN001, ANN201
     """Indices along each consumer dimension whose needs meet the source box.
 

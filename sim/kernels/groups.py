@@ -44,14 +44,14 @@ G_PARTS, G_ENTRY, G_DEGREE, G_SUCC, G_HELD, G_NUM_HELD, G_HEADER = 0, 1, 2, 3, 4
 S_SHARDS, S_LOW, S_PTR, S_HOLDERS, S_END = 0, 1, 2, 3, 4
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def cut_degree(tb, rows, st, i):  # noqa: ANN001, ANN201
     """Parts into which operator i cuts its weights."""
     dim = tb.op[i, CUT]
     return rows[st.block[i, ROW], DEGREE + dim] if dim >= 0 else 1
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def part_rule(tb, rows, st, i, index):  # noqa: ANN001, ANN201
     """Where the parts with a given index along the cut dimension are.
 
@@ -122,14 +122,14 @@ def find_holders(tb, rows, st, g, work, shards):  # noqa: ANN001, ANN201
     return True
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def update_ns(tb, device, num_bytes):  # noqa: ANN001, ANN201
     """Time of the optimizer step on some weights."""
     kind = tb.device[device, KIND]
     return rounded(tb.update[kind, 0] + num_bytes * tb.update[kind, 1])
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def ring_ns(st, num_bytes):  # noqa: ANN001, ANN201
     """Duration of an all-reduce on the ring made last (``sim.collectives.ring_all_reduce_ns``)."""
     size = st.num[RING_SIZE]
@@ -240,7 +240,7 @@ def write_entries(tb, rows, st, g, top, at, shards):  # noqa: ANN001, ANN201
     return entries + position
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def push_of(holder, server, holders):  # noqa: ANN001, ANN201
     """Number, within a shard's tasks, of what waits for a holder's gradient: its push, or the server's update."""
     if holder == server:
@@ -248,7 +248,7 @@ def push_of(holder, server, holders):  # noqa: ANN001, ANN201
     return holder if holder < server else holder - 1
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def part_index(tb, rows, st, i, part):  # noqa: ANN001, ANN201
     """Index of a part along the dimension that cuts the weights."""
     dim, row = tb.op[i, CUT], st.block[i, ROW]
@@ -259,7 +259,7 @@ def part_index(tb, rows, st, i, part):  # noqa: ANN001, ANN201
     return part % rows[row, DEGREE + dim]
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def shard_at(st, shards, unit):  # noqa: ANN001, ANN201
     """The shard that starts at ``unit`` (the number of shards at the end)."""
     first, last = 0, shards[S_SHARDS]

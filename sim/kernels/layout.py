@@ -104,6 +104,9 @@ class State(NamedTuple):
     free_at: Ints  # (D + C,) end of the last task on each resource
     memory: Ints  # (D,)
     new_memory: Ints  # (D,)
+    load: Ints  # (D + C,) sum of the execution times on each resource
+    new_load: Ints  # (D + C,)
+    rest: Ints  # (D + C,) load that has not been dequeued
     task_free: Ints  # free runs of task slots by size class
     seg_free: Ints  # free arena segments by size class
     devices: Lists  # of the proposed config

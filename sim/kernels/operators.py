@@ -32,7 +32,7 @@ from sim.kernels.layout import (
 )
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def ceil_log2(p):  # noqa: ANN001, ANN201
     """ceil(log2 p)."""
     c = 0
@@ -41,7 +41,7 @@ def ceil_log2(p):  # noqa: ANN001, ANN201
     return c
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def exchange_ns(st, kind, message, members, rounds):  # noqa: ANN001, ANN201
     """Duration and bytes of an exchange on the ring made last (``sim.collectives``)."""
     size, latency, bandwidth = st.num[RING_SIZE], st.num[RING_LATENCY], st.real[0]

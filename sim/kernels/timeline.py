@@ -32,7 +32,7 @@ from sim.kernels.layout import (
 )
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def push(heap_time, heap_key, heap_task, size, time, key, task):  # noqa: ANN001, ANN201
     """Enqueue a task by (time, key) in a binary heap; returns the new size. Modified in place: the heap."""
     k = size
@@ -46,7 +46,7 @@ def push(heap_time, heap_key, heap_task, size, time, key, task):  # noqa: ANN001
     return size + 1
 
 
-@njit(cache=True)
+@njit(cache=True, inline="always")
 def drop_first(heap_time, heap_key, heap_task, size):  # noqa: ANN001, ANN201
     """Dequeue the first task; returns the new size. Modified in place: the heap."""
     size -= 1
@@ -123,20 +123,27 @@ def simulate(tb, st, cut_position, cut_time, cut_key, cutoff):  # noqa: ANN001, 
         cut_position: accepted tasks before (cut_time, cut_key); 0 for a full simulation.
         cut_time: no task changes, appears or disappears before (cut_time, cut_key).
         cut_key: see ``cut_time``.
-        cutoff: stop as soon as a task ends later.
+        cutoff: stop as soon as a task ends later, or ends so late that what its resources still have to do, one task
+            after another, must end later.
 
     Modified in place: ``st.new_time`` and ``st.new_order`` from the cut on, the heap, counts; ``st.num``: new number
     of tasks, new makespan (or, if cut off, a lower bound of it that exceeds ``cutoff``), tasks dequeued.
     """
     n, num_edges, training = tb.op.shape[0], tb.edge.shape[0], tb.flags[TRAINING]
     block, arena, out, cnt = st.block, st.arena, st.scratch, st.cnt
-    time, new_time, free_at = st.time, st.new_time, st.free_at
+    time, new_time, free_at, rest = st.time, st.new_time, st.free_at, st.rest
     heap_time, heap_key, heap_task = st.heap_time, st.heap_key, st.heap_task
     limit = out.shape[0]
-    count_predecessors(tb, st)
     free_at[:] = 0
-    size, position, makespan = 0, 0, 0
+    size, position, makespan, bound = 0, 0, 0, 0
     st.num[IS_CUTOFF] = 0
+    for r in range(rest.shape[0]):
+        rest[r] = st.new_load[r]
+        bound = max(bound, rest[r])
+    if bound > cutoff:
+        st.num[IS_CUTOFF], st.num[NEW_MAKESPAN], st.num[POPPED] = 1, bound, 0
+        return DONE
+    count_predecessors(tb, st)
     for i in range(n):
         if tb.in_ptr[i] == tb.in_ptr[i + 1]:
             for t in range(block[i, BASE], block[i, BASE] + block[i, PARTS]):
@@ -163,16 +170,21 @@ def simulate(tb, st, cut_position, cut_time, cut_key, cutoff):  # noqa: ANN001, 
             new_time[t, START] = start
             new_time[t, END] = end
             st.new_order[position] = t
-            if end > cutoff:
-                st.num[IS_CUTOFF], st.num[NEW_MAKESPAN], st.num[POPPED] = 1, end, position - cut_position
-                return DONE
-        first = st.res[t]
+        first, exe = st.res[t], st.exe[t]
+        bound = end
         if first >= 0:
             for r in range(first, first + st.res_len[t]):
                 free_at[tb.route[r]] = end
+                rest[tb.route[r]] -= exe
+                bound = max(bound, end + rest[tb.route[r]])
         else:
             for r in range(~first, ~first + st.res_len[t]):
                 free_at[arena[r]] = end
+                rest[arena[r]] -= exe
+                bound = max(bound, end + rest[arena[r]])
+        if bound > cutoff:
+            st.num[IS_CUTOFF], st.num[NEW_MAKESPAN], st.num[POPPED] = 1, bound, position - cut_position
+            return DONE
         position += 1
         makespan = max(makespan, end)
         b = st.owner[t]

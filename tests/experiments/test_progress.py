@@ -21,13 +21,13 @@ def progress(*, fits_memory: bool = True) -> Progress:
 def test_line_has_cost_speedup_rate_and_time_left() -> None:
     line = describe(progress())
 
-    assert line == "best 50.00 ms  2.00x data parallel  5,000 simulations  500/s  0:30 left"
+    assert line == "best 50.000 ms  2.00x data parallel  500 simulations/s  0:30 left"
 
 
 def test_line_says_when_memory_is_exceeded() -> None:
     line = describe(progress(fits_memory=False))
 
-    assert line.startswith("best 50.00 ms (exceeds memory)  ")
+    assert line.startswith("best 50.000 ms (exceeds memory)  ")
 
 
 def test_without_a_terminal_lines_come_at_intervals(capfd: pytest.CaptureFixture[str]) -> None:

@@ -1,0 +1,167 @@
+"""What task_graph.json and timeline.json say: enough to simulate again, and to look at."""
+
+import heapq
+import json
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from random_problems import random_problem, random_strategy
+
+from sim.models.lenet import lenet
+from sim.problem import Problem
+from sim.strategies import single_device
+from sim.strategy import ParallelConfig
+from sim.task_graph import TaskGraph
+from sim.task_graph_builder import build_task_graph
+from sim.timeline import trace_events, write_timeline
+from sim.topology import load_topology
+
+TASK_FIELDS = [
+    "id",
+    "name",
+    "kind",
+    "devices",
+    "exe_time",
+    "in_tasks",
+    "key",
+    "ready_time",
+    "start_time",
+    "end_time",
+]
+
+
+def simulated_again(document: dict[str, Any]) -> dict[int, tuple[int, int, int]]:
+    """Ready, start and end times from a task graph's own fields, by a simulator that knows nothing else."""
+    tasks = {task["id"]: task for task in document["tasks"]}
+    missing = {i: set(task["in_tasks"]) for i, task in tasks.items()}
+    queue = [(0, task["key"], i) for i, task in tasks.items() if not missing[i]]
+    heapq.heapify(queue)
+    free: dict[str, int] = {}
+    times: dict[int, tuple[int, int, int]] = {}
+    while queue:
+        ready, _, i = heapq.heappop(queue)
+        start = max([ready, *(free.get(device, 0) for device in tasks[i]["devices"])])
+        times[i] = ready, start, start + tasks[i]["exe_time"]
+        free.update(dict.fromkeys(tasks[i]["devices"], times[i][2]))
+        for j in [j for j, waits_for in missing.items() if i in waits_for]:
+            missing[j].remove(i)
+            if not missing[j]:
+                heapq.heappush(queue, (max(times[k][2] for k in tasks[j]["in_tasks"]), tasks[j]["key"], j))
+    return times
+
+
+def random_document(seed: int) -> dict[str, Any]:
+    """The task graph of a random strategy, through JSON."""
+    random = Random(seed)
+    problem = random_problem(random)
+    task_graph = build_task_graph(problem, random_strategy(problem, random))
+    task_graph.simulate()
+    document: dict[str, Any] = json.loads(json.dumps(task_graph.to_dict()))
+    return document
+
+
+@pytest.fixture
+def task_graph() -> TaskGraph:
+    """LeNet on two nodes, data parallel; its all-reduces occupy several connections each."""
+    problem = Problem(lenet(num_devices=8), load_topology("p100_cluster", num_devices=8))
+    simulated = build_task_graph(problem, problem.data_parallel)
+    simulated.simulate()
+    return simulated
+
+
+# task_graph.json
+
+
+@settings(max_examples=100)
+@given(st.integers(0, 2**32 - 1))
+def test_another_simulator_gets_the_same_times_from_the_task_graphs_own_fields(seed: int) -> None:
+    document = random_document(seed)
+    times = {task["id"]: (task["ready_time"], task["start_time"], task["end_time"]) for task in document["tasks"]}
+
+    assert simulated_again(document) == times
+
+
+@settings(max_examples=30)
+@given(st.integers(0, 2**32 - 1))
+def test_the_makespan_of_the_task_graph_is_the_end_of_its_last_task(seed: int) -> None:
+    document = random_document(seed)
+
+    assert document["makespan"] == max(task["end_time"] for task in document["tasks"])
+
+
+def test_a_task_graph_has_the_fields_of_the_format(task_graph: TaskGraph) -> None:
+    document = task_graph.to_dict()
+
+    assert (list(document), document["time_unit"]) == (["time_unit", "makespan", "tasks"], "ns")
+
+
+def test_a_task_has_the_fields_of_the_format(task_graph: TaskGraph) -> None:
+    assert all(list(task) == TASK_FIELDS for task in task_graph.to_dict()["tasks"])
+
+
+def test_a_transfer_names_every_connection_that_it_occupies() -> None:
+    problem = Problem(lenet(num_devices=8), load_topology("p100_cluster", num_devices=8))
+    last_elsewhere = single_device(problem).replace(5, ParallelConfig((1, 1), (7,)))
+    task_graph = build_task_graph(problem, last_elsewhere)
+    task_graph.simulate()
+    first, _ = [task for task in task_graph.to_dict()["tasks"] if task["kind"] == "transfer"]
+
+    assert first["devices"] == [
+        "node0/device0->node0/pcie0",
+        "node0/pcie0->network",
+        "network->node1/pcie0",
+        "node1/pcie0->node1/device3",
+    ]
+
+
+# timeline.json
+
+
+def test_a_timeline_is_a_trace_event_document(task_graph: TaskGraph, tmp_path: Path) -> None:
+    write_timeline(task_graph, tmp_path / "timeline.json")
+    document = json.loads((tmp_path / "timeline.json").read_text())
+
+    assert (document["displayTimeUnit"], document["traceEvents"]) == ("ms", trace_events(task_graph))
+
+
+def test_every_event_has_what_its_phase_requires(task_graph: TaskGraph) -> None:
+    required = {"X": {"name", "cat", "pid", "tid", "ts", "dur"}, "M": {"name", "pid", "args"}}
+
+    assert all(required[event["ph"]] <= set(event) for event in trace_events(task_graph))
+
+
+def test_a_task_appears_on_the_row_of_everything_that_it_occupies(task_graph: TaskGraph) -> None:
+    rows = [(event["name"], event["tid"]) for event in trace_events(task_graph) if event["ph"] == "X"]
+
+    assert sorted(rows) == sorted((task.name, device) for task in task_graph.tasks for device in task.devices)
+
+
+def test_the_times_of_a_timeline_are_microseconds(task_graph: TaskGraph) -> None:
+    ends = [event["ts"] + event["dur"] for event in trace_events(task_graph) if event["ph"] == "X"]
+
+    assert max(ends) == pytest.approx(task_graph.makespan / 1000)
+
+
+def test_every_row_in_use_bears_the_name_of_its_device(task_graph: TaskGraph) -> None:
+    events = trace_events(task_graph)
+    names = {event["tid"]: event["args"]["name"] for event in events if event["name"] == "thread_name"}
+
+    assert names == {event["tid"]: task_graph.device_names[event["tid"]] for event in events if event["ph"] == "X"}
+
+
+def test_events_of_one_row_do_not_overlap(task_graph: TaskGraph) -> None:
+    events = [event for event in trace_events(task_graph) if event["ph"] == "X"]
+    for row in {event["tid"] for event in events}:
+        runs = sorted((event["ts"], event["ts"] + event["dur"]) for event in events if event["tid"] == row)
+
+        assert all(end <= start + 1e-6 for (_, end), (start, _) in zip(runs, runs[1:], strict=False))
+
+
+def test_writing_a_timeline_leaves_no_other_file(task_graph: TaskGraph, tmp_path: Path) -> None:
+    write_timeline(task_graph, tmp_path / "timeline.json")
+
+    assert [path.name for path in tmp_path.iterdir()] == ["timeline.json"]
