@@ -64,8 +64,10 @@ class ConfigTable:
         operator_class: (N + 1,) class of each operator; the last entry, that of NONE, is the empty class.
         configs: for each class, its configs.
         num_configs: (K,) configs of each class.
-        features, busy, memory, local_time: (K, C, ...) the fields of ``ConfigRow``, zero behind the last config.
-        occupied: (K, C, D) 1 / parts on the config's devices, 0 on others: averages over them.
+        features: (K, C, F) those of ``ConfigRow``, zero behind the last config, as the next three.
+        local_time: (K, C).
+        busy, memory: (K, D, C); devices before configs, because numpy reduces the last axis slowly.
+        occupied: (K, D, C) 1 / parts on the config's devices, 0 on others: averages over them.
     """
 
     def __init__(self, problem: Problem, space: SoapSpace) -> None:
@@ -111,20 +113,17 @@ class ConfigTable:
         return np.log1p(np.float32(len(self.operator_class) - 1) * times, dtype=np.float32)
 
     def _fill(self, num_classes: int, num_configs: int, num_devices: int) -> None:
-        shape = (num_classes, num_configs)
-        self.features = np.zeros((*shape, len(CONFIG_FEATURES)), dtype=np.float32)
-        self.busy = np.zeros((*shape, num_devices), dtype=np.float32)
-        self.memory = np.zeros((*shape, num_devices), dtype=np.float32)
-        self.occupied = np.zeros((*shape, num_devices), dtype=np.float32)
-        self.local_time = np.zeros(shape, dtype=np.float32)
+        self.features = np.zeros((num_classes, num_configs, len(CONFIG_FEATURES)), dtype=np.float32)
+        self.local_time = np.zeros((num_classes, num_configs), dtype=np.float32)
+        self.busy, self.memory, self.occupied = np.zeros((3, num_classes, num_devices, num_configs), dtype=np.float32)
         for number, configs in enumerate(self.configs):
             for index, config in enumerate(configs):
                 row = self._row(self._examples[number], config)
                 self.features[number, index] = row.features
-                self.busy[number, index] = row.busy
-                self.memory[number, index] = row.memory
+                self.busy[number, :, index] = row.busy
+                self.memory[number, :, index] = row.memory
                 self.local_time[number, index] = row.local_time
-                self.occupied[number, index, list(config.devices)] = 1 / config.num_tasks
+                self.occupied[number, list(config.devices), index] = 1 / config.num_tasks
 
     def _row(self, position: int, config: ParallelConfig) -> ConfigRow:
         operator = self.problem.graph.operators[position]

@@ -96,8 +96,8 @@ class Mdp:
         before, state.price = state.price, Price(proposal.cost_ns, proposal.overflow_bytes)
         state.choices[operator] = index
         state.features[operator] = self.table.features[number, index]
-        state.busy[operator] = self.table.busy[number, index]
-        state.memory[operator] = self.table.memory[number, index]
+        state.busy[operator] = self.table.busy[number, :, index]
+        state.memory[operator] = self.table.memory[number, :, index]
         state.step += 1
         return self.reward(self.problem, before, state.price)
 

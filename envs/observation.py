@@ -192,9 +192,9 @@ class GraphObservation:
             table.scaled(to_consumers),
             table.scaled(np.where(is_candidate, total - best[..., None], np.float32(0))),
             agreement,
-            (table.occupied[classes] @ load[..., None])[..., 0],
-            (load[:, :, None] + table.busy[classes]).max(axis=3) * is_candidate,
-            (memory[:, :, None] + table.memory[classes]).max(axis=3) * is_candidate,
+            (load[:, :, None] @ table.occupied[classes])[:, :, 0],
+            (load[..., None] + table.busy[classes]).max(axis=2) * is_candidate,
+            (memory[..., None] + table.memory[classes]).max(axis=2) * is_candidate,
         )
         first = 0
         for column in columns:

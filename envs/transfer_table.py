@@ -19,11 +19,13 @@ class Candidates:
     Attributes:
         numbers: (C,) which of the U distinct degrees each config has.
         parts: (C, D) its part on each device; M, the most parts of any config, where there is none.
+        held: for each of the degrees, (its configs, nodes, M + 1) which parts are on devices of a node.
         boxes: (U, M + 1, axes, 2) what each part writes or needs of the edge's tensor; empty where there is none.
     """
 
     numbers: NDArray[np.int64]
     parts: NDArray[np.int64]
+    held: tuple[Floats, ...]
     boxes: NDArray[np.int64]
 
 
@@ -44,9 +46,7 @@ class TransferTable:
         self._num_directions = 2 if table.problem.training else 1
         nodes = np.array([device.node for device in table.problem.topology.devices])
         is_near = nodes[:, None] == nodes
-        # (D, most devices of a node) the devices of each one's node, padded with others.
-        self._mates = np.argsort(~is_near, axis=1, kind="stable")[:, : is_near.sum(axis=1).max()]
-        self._is_mate = np.take_along_axis(is_near, self._mates, axis=1)
+        self._nodes = np.unique(nodes, return_inverse=True)[1]
         self._is_in_node = (nodes[:, None] == np.unique(nodes)).astype(np.float32)
         ns_per_byte = 1 / table.problem.topology.route_arrays().bandwidth.reshape(is_near.shape)
         self._inside_ns = _mean(ns_per_byte[is_near & ~np.eye(len(nodes), dtype=bool)])
@@ -80,17 +80,16 @@ class TransferTable:
         candidates = self._open_end(edge, to_candidates)
         numbers, parts = candidates.numbers, candidates.parts
         volumes = self._by_device(edge, to_candidates, fixed)
-        everywhere = np.arange(parts.shape[1])
+        everywhere, rows = np.arange(parts.shape[1]), numbers[:, None]
+        # For each device, of what its part receives: everything, what its node has, what it has itself.
         if to_candidates:
-            # On device d: what the candidate's part there needs, and what of that the fixed end has on each mate.
-            needed = volumes.sum(axis=2)[numbers[:, None], parts]
-            near = volumes[numbers[:, None, None], parts[:, :, None], self._mates]
+            needed = volumes.sum(axis=2)[rows, parts]
+            nearby = (volumes @ self._is_in_node)[rows, parts, self._nodes]
         else:
             needed = volumes.sum(axis=1)[numbers]
-            near = volumes[numbers[:, None, None], parts[:, self._mates], everywhere[:, None]]
-        near = near * self._is_mate
-        nearby = near.sum(axis=2)
-        local = (near * (self._mates == everywhere[:, None])).sum(axis=2)
+            by_node = [held @ volumes[number] for number, held in enumerate(candidates.held)]
+            nearby = np.concatenate(by_node)[:, self._nodes, everywhere]
+        local = volumes[rows, parts, everywhere]
         inside_ns = (nearby - local).max(axis=1) * self._inside_ns
         across_ns = ((needed - nearby) @ self._is_in_node).max(axis=1) * self._across_ns
         total: Floats = self._num_directions * (inside_ns + across_ns) / self._iteration_ns
@@ -106,7 +105,7 @@ class TransferTable:
             high = np.minimum(open_boxes[:, :, None, :, 1], fixed_boxes[:, :, 1])
             self._volumes[key] = BYTES_PER_ELEMENT * np.maximum(high - low, 0).astype(np.float32).prod(axis=3)
         volumes = self._volumes[key]
-        placed = np.zeros((*volumes.shape[:2], len(self._mates)), dtype=np.float32)
+        placed = np.zeros((*volumes.shape[:2], len(self._nodes)), dtype=np.float32)
         # Parts on one device add up: a loop, because one device may have several parts outside the space.
         for part, device in enumerate(fixed.devices):
             placed[:, :, device] += volumes[:, :, part]
@@ -130,14 +129,19 @@ class TransferTable:
             degrees = {config.degrees: None for config in configs}
             numbers = {entry: number for number, entry in enumerate(degrees)}
             most = max(map(math.prod, degrees))
-            parts = np.full((len(configs), len(self._mates)), most)
+            parts = np.full((len(configs), len(self._nodes)), most)
             for index, config in enumerate(configs):
                 parts[index, list(config.devices)] = np.arange(config.num_tasks)
             num_axes = len(self._graph.operators[link.src].outputs[link.output].sizes)
             boxes = np.zeros((len(degrees), most + 1, num_axes, 2), dtype=np.int64)
             for entry, number in numbers.items():
                 boxes[number, : math.prod(entry)] = self._boxes(edge, to_candidates, entry)
-            self._candidates[key] = Candidates(np.array([numbers[c.degrees] for c in configs]), parts, boxes)
+            # Configs of equal degrees follow one another in the space.
+            column = np.array([numbers[config.degrees] for config in configs])
+            is_held = (parts[:, :, None] == np.arange(most + 1)) & (parts[:, :, None] < most)
+            held = np.einsum("dn,cdp->cnp", self._is_in_node, is_held.astype(np.float32))
+            blocks = tuple(np.split(held, np.flatnonzero(np.diff(column)) + 1))
+            self._candidates[key] = Candidates(column, parts, blocks, boxes)
         return self._candidates[key]
 
     def _kind(self, edge: Edge) -> tuple[object, ...]:

@@ -78,6 +78,6 @@ def tree_all_reduce_ns(ring: Ring, num_bytes: int, rounds: int) -> int:
 
 
 def all_gather_ns(ring: Ring, num_bytes: int, rounds: int) -> int:
-    """p - 1 steps of a p-th of the gathered ``num_bytes``."""
+    """P - 1 steps of a p-th of the gathered ``num_bytes``."""
     steps = (ring.size - 1) * rounds
     return rounded(steps * (ring.latency_ns + num_bytes / (ring.size * ring.bandwidth_gb_per_s)))

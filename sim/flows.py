@@ -67,8 +67,7 @@ def tensor_flows(graph: OperatorGraph, strategy: Strategy, edge: Edge) -> Iterat
     """The flows along one edge of the operator graph, by source part, then by first destination part."""
     src_config, dst_config = strategy[edge.src], strategy[edge.dst]
     needed = [
-        needed_box(graph, edge, dst_config.box(graph.operators[edge.dst], part))
-        for part in range(dst_config.num_tasks)
+        needed_box(graph, edge, dst_config.box(graph.operators[edge.dst], part)) for part in range(dst_config.num_tasks)
     ]
     for src_part, src_device in enumerate(src_config.devices):
         source = graph.operators[edge.src]

@@ -288,6 +288,7 @@ class GraphBuilder(OperatorWriter):
         """
         samples, steps, features = self.sequence_sizes(name, query)
         expected, memory_steps = (samples, features), 0
+        self.require(name, bool(memories), "it needs at least one memory")
         for memory in memories:
             sizes = self.sequence_sizes(name, memory)
             self.require(name, sizes[::2] == expected, f"memory of {sizes[::2]} is not {expected}")

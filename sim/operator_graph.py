@@ -83,6 +83,12 @@ class Window:
         last = (high - 1) * self.stride // self.divisor - self.pad
         return max(0, first), min(size, last + self.kernel)
 
+    def covered(self, dim_size: int, axis_size: int) -> Interval:
+        """The indices of the dimension that need something of an axis of ``axis_size`` elements."""
+        first = -((self.kernel - self.pad - 1) * self.divisor // self.stride)
+        last = ((axis_size + self.pad) * self.divisor - 1) // self.stride
+        return max(0, first), min(dim_size, last + 1)
+
 
 @dataclass(frozen=True, slots=True)
 class Input:
@@ -139,7 +145,7 @@ class Operator:
     Attributes:
         name: unique within the graph.
         kind: what it computes (``conv2d``, ``lstm``, ...); ``sim.work`` knows the arithmetic of each.
-        dims: its dimensions; the first output has an axis for each.
+        dims: its dimensions.
         outputs: its tensors; every divisible dimension cuts each of them.
         inputs: the tensors it reads, in order.
         weight: what it trains, if anything.
@@ -295,8 +301,26 @@ class OperatorGraph:
             require(len(read.windows) == num_axes, f"it reads '{read.producer}' through {len(read.windows)} windows")
             used = [window.dim for window in read.windows if window.dim != WHOLE]
             require(len(used) == len(set(used)), f"it reads two axes of '{read.producer}' along one dimension")
+        require(not operator.inputs or self._is_fed(operator), "some of its output needs none of its inputs")
         if operator.weight is not None and operator.weight.dim != WHOLE:
             require(operator.dims[operator.weight.dim].label == "P", "its weights are cut along no parameter dimension")
+
+    def _is_fed(self, operator: Operator) -> bool:
+        """Whether every element needs some input: one that all need, or several along one dimension (concat)."""
+        spans: dict[int, list[Interval]] = {}
+        for read in operator.inputs:
+            tensor = self.operators[self._positions[read.producer]].outputs[read.output]
+            partial = []
+            for window, size in zip(read.windows, tensor.sizes, strict=True):
+                if window.dim != WHOLE:
+                    span = window.covered(operator.dims[window.dim].size, size)
+                    if span != (0, operator.dims[window.dim].size):
+                        partial.append((window.dim, span))
+            if not partial:
+                return True
+            if len(partial) == 1:
+                spans.setdefault(partial[0][0], []).append(partial[0][1])
+        return any(_is_covered(intervals, operator.dims[dim].size) for dim, intervals in spans.items())
 
     def _check_weight_groups(self) -> None:
         for group, members in self.weight_groups.items():
@@ -306,3 +330,13 @@ class OperatorGraph:
             if len(set(shapes)) > 1:
                 name = self.operators[members[0]].name
                 raise IllegalGraphError(name, f"operators of weight group '{group}' differ in their weights")
+
+
+def _is_covered(intervals: Iterable[Interval], size: int) -> bool:
+    """Whether intervals together hold [0, size)."""
+    reached = 0
+    for low, high in sorted(intervals):
+        if low > reached:
+            return False
+        reached = max(reached, high)
+    return reached >= size

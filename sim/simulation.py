@@ -3,7 +3,6 @@
 The timeline is always identical to the one that ``TaskGraph.simulate`` computes from nothing.
 """
 
-import copy
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -11,30 +10,24 @@ from numpy.typing import NDArray
 
 from sim.kernels import delta
 from sim.kernels.layout import (
-    BLOCK_COLUMNS,
     COMM,
     DONE,
     IS_CUTOFF,
     MAKESPAN,
-    NEED_ARENA,
-    NEED_TASKS,
     NEW_MAKESPAN,
     NEW_OVERFLOW,
     NEW_SERIAL_SUM,
-    NUM_SCALARS,
     NUM_TASKS,
     OVERFLOW,
     POPPED,
     SERIAL_SUM,
-    State,
 )
 from sim.problem import Problem
+from sim.state import copied, empty_state, grown
 from sim.strategy import ParallelConfig, Strategy
-from sim.tables import Rows, make_tables
+from sim.tables import Rows
 
 NO_CUTOFF = np.iinfo(np.int64).max
-_TASK_FIELDS = ("exe", "key", "res", "res_len", "owner", "num_bytes", "time", "new_time", "cnt")
-_QUEUE_FIELDS = ("order", "new_order", "heap_time", "heap_key", "heap_task")
 
 
 class Proposal(NamedTuple):
@@ -69,7 +62,7 @@ class Simulation:
         self._configs: list[ParallelConfig] = list(strategy.configs)
         self._proposed: tuple[int, ParallelConfig] | None = None
         self._is_acceptable = False
-        self._state = self._empty_state()
+        self._state = empty_state(self._tables)
         self.restart(strategy)
 
     def restart(self, strategy: Strategy) -> int:
@@ -85,7 +78,7 @@ class Simulation:
             status = delta.full(self._tables, self._rows.array, self._state, *arguments)
             if status == DONE:
                 break
-            self._grow(status)
+            self._state = grown(self._state, status)
         self._is_acceptable = False
         return self.cost_ns
 
@@ -110,7 +103,7 @@ class Simulation:
             status = delta.propose(self._tables, self._rows.array, self._state, operator, row, num_parts, cutoff)
             if status == DONE:
                 break
-            self._grow(status)
+            self._state = grown(self._state, status)
         num = self._state.num
         is_cutoff = bool(num[IS_CUTOFF])
         self._proposed, self._is_acceptable = (operator, config), not is_cutoff
@@ -118,7 +111,8 @@ class Simulation:
 
     def accept(self) -> None:
         """Keep the proposed config."""
-        assert self._proposed is not None and self._is_acceptable, "only a fully priced proposal can be accepted"
+        assert self._proposed is not None, "nothing was proposed"
+        assert self._is_acceptable, "a proposal that was cut off cannot be accepted"
         delta.accept(self._state)
         operator, config = self._proposed
         self._configs[operator] = config
@@ -133,17 +127,16 @@ class Simulation:
     def fork(self) -> "Simulation":
         """An independent copy of the accepted state."""
         assert self._proposed is None, "accept or reject the proposal first"
-        twin = copy.copy(self)
+        twin = object.__new__(type(self))
+        twin.__dict__.update(self.__dict__)
         twin._configs = list(self._configs)
-        twin._state = State(*(array.copy() for array in self._state))
+        twin._state = copied(self._state)
         return twin
 
-    def __getstate__(self) -> dict[str, Any]:
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickled as problem and strategy: the rest follows from them."""
         assert self._proposed is None, "accept or reject the proposal first"
-        return {"problem": self.problem, "strategy": self.strategy}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__init__(state["problem"], state["strategy"])  # type: ignore[misc]
+        return Simulation, (self.problem, self.strategy)
 
     @property
     def cost_ns(self) -> int:
@@ -201,50 +194,6 @@ class Simulation:
         keys = self._state.key[tasks].tolist()
         times = self._state.time[tasks].tolist()
         return {_unpack(key): tuple(time) for key, time in zip(keys, times, strict=True)}
-
-    def _empty_state(self) -> State:
-        """Arrays of a modest size; they grow when a strategy needs more."""
-        tables, num_devices = self._tables, self.problem.topology.num_devices
-        num_blocks = len(tables.op) + len(tables.edge) + len(tables.group)
-        num_resources = num_devices + len(tables.bandwidth)
-        degrees = np.diff(tables.in_ptr) + np.diff(tables.out_ptr)
-        num_saved = int(degrees.max()) + 2
-        slots, int32, int64 = 4096, np.int32, np.int64
-        fixed = {
-            "block": np.zeros((num_blocks, BLOCK_COLUMNS), int64),
-            "saved": np.zeros((num_saved, BLOCK_COLUMNS), int64),
-            "saved_id": np.zeros(num_saved, int64),
-            "arena": np.zeros(16 * slots, int32),
-            "free_at": np.zeros(num_resources, int64),
-            "memory": np.zeros(num_devices, int64),
-            "new_memory": np.zeros(num_devices, int64),
-            "load": np.zeros(num_resources, int64),
-            "new_load": np.zeros(num_resources, int64),
-            "rest": np.zeros(num_resources, int64),
-            "task_free": np.zeros(64, int64),
-            "seg_free": np.zeros(64, int64),
-            "devices": np.zeros(num_devices, int32),
-            "scratch": np.zeros(slots + 16 * num_devices, int32),
-            "stamp": np.zeros(num_resources, int64),
-            "slot": np.zeros(num_resources, int64),
-            "need": np.zeros((8, num_devices + 1), int64),
-            "num": np.zeros(NUM_SCALARS, int64),
-            "real": np.zeros(1, np.float64),
-        }
-        task_types = dict.fromkeys(_TASK_FIELDS + _QUEUE_FIELDS, int64)
-        task_types |= dict.fromkeys(("res_len", "owner", "cnt", "order", "new_order", "heap_task"), int32)
-        shapes = {"time": (slots, 3), "new_time": (slots, 3)}
-        tasks = {field: np.zeros(shapes.get(field, (slots,)), dtype) for field, dtype in task_types.items()}
-        return State(**fixed, **tasks)
-
-    def _grow(self, status: int) -> None:
-        """Double the arrays that a kernel found too small."""
-        fields = _TASK_FIELDS + _QUEUE_FIELDS if status == NEED_TASKS else ("scratch",)
-        if status == NEED_ARENA:
-            fields = ("arena",)
-        current = {field: getattr(self._state, field) for field in fields}
-        doubled = {field: np.concatenate([array, np.zeros_like(array)]) for field, array in current.items()}
-        self._state = self._state._replace(**doubled)
 
 
 def _unpack(key: int) -> tuple[int, int, int, int]:

@@ -89,6 +89,8 @@ class SoapSpace:
     def config(self, operator: int, index: int) -> ParallelConfig:
         """The config with a given index, 0 <= index < ``num_configs(operator)``."""
         table = self.table(operator)
+        if not 0 <= index < table.offsets[-1]:
+            raise IndexError(f"operator {operator} has configs 0 to {table.offsets[-1] - 1}, not {index}")
         row = int(np.searchsorted(table.offsets, index, side="right")) - 1
         rank = index - int(table.offsets[row])
         degrees = tuple(table.degrees[row].tolist())
@@ -160,9 +162,7 @@ class SoapSpace:
 
 
 @lru_cache(maxsize=4096)
-def degree_tuples(
-    sizes: tuple[int, ...], is_open: tuple[bool, ...], num_devices: int
-) -> tuple[tuple[int, ...], ...]:
+def degree_tuples(sizes: tuple[int, ...], is_open: tuple[bool, ...], num_devices: int) -> tuple[tuple[int, ...], ...]:
     """All degrees that divide ``sizes`` and multiply to at most ``num_devices``; 1 where a dimension is not open."""
     choices = [
         [degree for degree in range(1, min(size, num_devices) + 1) if size % degree == 0] if opened else [1]
@@ -182,10 +182,10 @@ def _block_table(
     for degrees in degree_tuples(sizes, is_open, num_devices):
         num_tasks = math.prod(degrees)
         split = [dim for dim, degree in enumerate(degrees) if degree > 1]
-        strides = range(1, 1 + max(1, (num_devices - 1) // max(1, num_tasks - 1)))
-        if num_tasks == 1 or variant == "fixed":
-            strides = range(1, 2)
-        for order, stride in product(permutations(split), strides):
+        is_strided = num_tasks > 1 and variant != "fixed"
+        strides = range(1, 1 + (num_devices - 1) // (num_tasks - 1)) if is_strided else range(1, 2)
+        nestings = [tuple(split)] if variant == "fixed" else list(permutations(split))
+        for order, stride in product(nestings, strides):
             num_starts = num_devices - stride * (num_tasks - 1)
             if variant == "fixed":
                 num_starts = 1

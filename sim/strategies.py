@@ -55,9 +55,7 @@ def one_weird_trick(problem: Problem) -> Strategy:
 
 
 def layer_per_device(problem: Problem) -> Strategy:
-    """Wu 2016 (GNMT), as the FlexFlow authors rebuilt it: one copy of the model on each node, samples split between
-    the nodes; within a node the layers, in the graph's order, take its devices in turn.
-    """
+    """Wu 2016 (GNMT): one copy of the model on each node; within a node the layers take its devices in turn."""
     topology = problem.topology
     nodes: dict[int, list[int]] = {}
     for position, device in enumerate(topology.devices):

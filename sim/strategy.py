@@ -60,11 +60,15 @@ class ParallelConfig:
             if not condition:
                 raise IllegalConfigError(operator.name, self, reason)
 
-        require(len(self.degrees) == len(operator.dims), f"it needs one degree for each of {len(operator.dims)} dimensions")
+        require(
+            len(self.degrees) == len(operator.dims), f"it needs one degree for each of {len(operator.dims)} dimensions"
+        )
         for degree, dim in zip(self.degrees, operator.dims, strict=True):
             require(degree >= 1, f"degree {degree} of dimension '{dim.name}' is not positive")
             require(degree == 1 or bool(dim.label), f"dimension '{dim.name}' is not divisible")
-            require(dim.size % degree == 0, f"degree {degree} does not divide dimension '{dim.name}' of size {dim.size}")
+            require(
+                dim.size % degree == 0, f"degree {degree} does not divide dimension '{dim.name}' of size {dim.size}"
+            )
         parts = math.prod(self.degrees)
         require(parts == len(self.devices), f"{parts} parts need as many devices, not {len(self.devices)}")
         for device in self.devices:

@@ -1,6 +1,7 @@
 """Synchronisation: the tasks that make all holders of a weight shard agree (oracle; REFERENCE 2.1 and 2.14)."""
 
 from dataclasses import dataclass
+from itertools import pairwise
 
 from sim.collectives import Ring, ring_all_reduce_ns, ring_through, rounded, transfer_ns
 from sim.flows import weight_interval
@@ -23,11 +24,11 @@ class Shard:
     gradients: dict[int, list[int]]
 
 
-def weight_shards(problem: Problem, strategy: Strategy, group: int, backward_done: list[list[Task]]) -> list[Shard]:
+def weight_shards(problem: Problem, strategy: Strategy, group: int, done: list[list[Task]]) -> list[Shard]:
     """The shards of a weight group: its weights on the finest common cut of the operators that share them."""
     members = list(problem.graph.weight_groups.values())[group]
     parts = [
-        (weight_interval(operator := problem.graph.operators[m], strategy[m], part), device, backward_done[m][part].id)
+        (weight_interval(operator := problem.graph.operators[m], strategy[m], part), device, done[m][part].id)
         for m in members
         for part, device in enumerate(strategy[m].devices)
     ]
@@ -35,7 +36,7 @@ def weight_shards(problem: Problem, strategy: Strategy, group: int, backward_don
     unit_bytes = BYTES_PER_ELEMENT * operator.num_weight_elements // operator.num_weight_units
     bounds = sorted({bound for interval, _, _ in parts for bound in interval})
     shards = []
-    for low, high in zip(bounds, bounds[1:], strict=False):
+    for low, high in pairwise(bounds):
         gradients: dict[int, list[int]] = {}
         for interval, device, task in parts:
             if interval[0] <= low and high <= interval[1]:
@@ -51,30 +52,30 @@ class Synchronisation:
         problem: graph, topology, costs and scheme.
         strategy: one config for each operator.
         task_graph: tasks are added here.
-        backward_done: for each operator and part, the task that completes its gradients.
+        done: for each operator and part, the task that completes its gradients (its result, if nothing is trained).
     """
 
-    def __init__(
-        self, problem: Problem, strategy: Strategy, task_graph: TaskGraph, backward_done: list[list[Task]]
-    ) -> None:
+    def __init__(self, problem: Problem, strategy: Strategy, task_graph: TaskGraph, done: list[list[Task]]) -> None:
         self.problem, self.strategy = problem, strategy
         self.topology, self.sync = problem.topology, problem.sync
-        self.task_graph, self.backward_done = task_graph, backward_done
+        self.task_graph, self.done = task_graph, done
         self.group_names = list(problem.graph.weight_groups)
         # Serial synchronisation: the task that the next one waits for.
-        self.last: list[int] = sorted({task.id for tasks in backward_done for task in tasks})
+        self.last: list[int] = sorted({task.id for tasks in done for task in tasks})
 
     def add_group(self, group: int) -> None:
         """Tasks of one weight group, in its four phases, and the memory that its weights take."""
-        shards = weight_shards(self.problem, self.strategy, group, self.backward_done)
+        shards = weight_shards(self.problem, self.strategy, group, self.done)
         held: dict[int, int] = {}
         for shard in shards:
             for device in shard.gradients:
                 held[device] = held.get(device, 0) + shard.num_bytes
-        copies = 2 + self.sync.optimizer_copies
+        copies = 2 + self.sync.optimizer_copies if self.problem.training else 1
         for device, num_bytes in held.items():
             self.task_graph.memory_bytes[device] += copies * num_bytes
         phase = 4 * len(self.problem.graph) + 4 * group
+        if not self.problem.training:
+            return
         if not self.sync.overlap:
             self._add_serial(group, phase, shards)
         elif self.sync.scheme == "ring":
@@ -89,7 +90,7 @@ class Synchronisation:
         for number, shard in enumerate(shards):
             ring = ring_through(self.topology, shard.gradients)
             gradients = [task for tasks in shard.gradients.values() for task in tasks]
-            task = self._add_sync(group, f"all-reduce {number}", ring, (phase, number, 0, 0), gradients)
+            task = self._add_sync(group, f"all-reduce {number}", ring, (phase, 0, number, 0), gradients)
             task.exe_time = ring_all_reduce_ns(ring, shard.num_bytes)
             task.num_bytes = 2 * (ring.size - 1) * shard.num_bytes
             for device in shard.gradients:
@@ -111,15 +112,15 @@ class Synchronisation:
         for holder, (device, gradients) in enumerate(shard.gradients.items()):
             if device != server:
                 push = self._add_message(group, number, "push", device, server, shard.num_bytes)
-                push.key, push.in_tasks = (phase, number, holder, 0), gradients
+                push.key, push.in_tasks = (phase, 0, number, holder), gradients
                 ready.append(push.id)
         name = f"{self.group_names[group]} update {number}"
         exe_time = self._update_ns(server, shard.num_bytes)
-        update = self.task_graph.add(name, "update", [server], exe_time, (phase + 1, number, 0, 0), ready)
+        update = self.task_graph.add(name, "update", [server], exe_time, (phase + 1, 0, number, 0), ready)
         for holder, device in enumerate(shard.gradients):
             if device != server:
                 pull = self._add_message(group, number, "pull", server, device, shard.num_bytes)
-                pull.key, pull.in_tasks = (phase + 2, number, holder, 0), [update.id]
+                pull.key, pull.in_tasks = (phase + 2, 0, number, holder), [update.id]
 
     def _server(self, group: int, number: int, shard: Shard) -> int:
         return list(shard.gradients)[(group + number) % len(shard.gradients)]

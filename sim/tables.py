@@ -5,7 +5,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sim.costs.table import TableCost
 from sim.errors import IllegalGraphError
 from sim.kernels.layout import (
     ALL_GATHER,
@@ -31,15 +30,15 @@ from sim.kernels.layout import (
 from sim.operator_graph import BYTES_PER_ELEMENT, MAX_AXES, WHOLE, Edge, Operator
 from sim.problem import Problem
 
-MAX_PHASES, MAX_PARTS = 2**20, 2**15
-"""What fits into a task key of 63 bits (``sim.kernels.blocks.pack``)."""
+MAX_PHASES, MAX_DEVICES = 2**20, 2**13
+"""What fits into a task key of 63 bits (``sim.kernels.blocks.pack``): parts and shards have 15 bits."""
 
 
 def make_tables(problem: Problem) -> Tables:
     """The arrays that stay as they are while a problem is simulated."""
     graph, topology = problem.graph, problem.topology
-    groups = list(graph.weight_groups.values()) if problem.training else []
-    if 4 * (len(graph) + len(groups)) >= MAX_PHASES or topology.num_devices >= MAX_PARTS:
+    groups = list(graph.weight_groups.values())
+    if 4 * (len(graph) + len(groups)) >= MAX_PHASES or topology.num_devices > MAX_DEVICES:
         raise IllegalGraphError(graph.name, "it has too many operators, or its topology too many devices")
     out_edges = [[number for number, edge in enumerate(graph.edges) if edge.src == i] for i in range(len(graph))]
     num_in = [len(operator.inputs) for operator in graph.operators]
@@ -132,8 +131,6 @@ def _group_row(operator: Operator) -> tuple[int, int]:
 class Rows:
     """Numbers that depend on an operator and its degrees, one row for each pair that was asked for.
 
-    Operators that are alike but for their names and producers share rows, unless times are given by name.
-
     Attributes:
         array: (rows, 6 + 2 kinds) int64: see ``sim.kernels.layout``.
     """
@@ -141,15 +138,11 @@ class Rows:
     def __init__(self, problem: Problem) -> None:
         self.problem = problem
         self.array: Ints = np.zeros((256, TIMES + 2 * len(problem.topology.device_kinds)), dtype=np.int64)
-        signatures: dict[object, int] = {}
-        self._shape = [
-            signatures.setdefault(self._signature(operator), len(signatures)) for operator in problem.graph.operators
-        ]
         self._row: dict[tuple[int, tuple[int, ...]], int] = {}
 
     def row(self, operator: int, degrees: tuple[int, ...]) -> int:
         """The row of an operator with some degrees, made when it is first needed."""
-        key = (self._shape[operator], degrees)
+        key = (operator, degrees)
         row = self._row.get(key)
         if row is None:
             row = len(self._row)
@@ -158,13 +151,6 @@ class Rows:
             self.array[row] = self._numbers(self.problem.graph.operators[operator], degrees)
             self._row[key] = row
         return row
-
-    def _signature(self, operator: Operator) -> object:
-        if isinstance(self.problem.cost, TableCost):
-            return operator.name
-        shape = (operator.kind, operator.dims, operator.outputs, operator.attributes, operator.exchange)
-        weight = operator.weight and (operator.weight.dim, operator.weight.elements_per_unit)
-        return (*shape, weight, len(operator.inputs))
 
     def _numbers(self, operator: Operator, degrees: tuple[int, ...]) -> list[int]:
         problem = self.problem

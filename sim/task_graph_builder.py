@@ -8,7 +8,7 @@ from sim.operator_graph import BYTES_PER_ELEMENT, Edge, Exchange
 from sim.problem import Problem
 from sim.strategy import ParallelConfig, Strategy
 from sim.synchronisation import Synchronisation
-from sim.task_graph import Task, TaskGraph
+from sim.task_graph import Task, TaskGraph, TaskKind
 
 
 def build_task_graph(problem: Problem, strategy: Strategy) -> TaskGraph:
@@ -31,9 +31,10 @@ def build_task_graph(problem: Problem, strategy: Strategy) -> TaskGraph:
     if problem.training:
         for position in reversed(range(len(problem.graph))):
             builder.add_backward(position)
-        synchronisation = Synchronisation(problem, strategy, builder.task_graph, builder.backward_done)
-        for group in range(len(problem.graph.weight_groups)):
-            synchronisation.add_group(group)
+    done = builder.backward_done if problem.training else builder.forward_done
+    synchronisation = Synchronisation(problem, strategy, builder.task_graph, done)
+    for group in range(len(problem.graph.weight_groups)):
+        synchronisation.add_group(group)
     return builder.task_graph
 
 
@@ -104,8 +105,10 @@ class _Builder:
         for part, device in enumerate(config.devices):
             times = self.problem.cost.part_ns(operator, config.degrees, self.topology.devices[device].kind)
             name = f"{operator.name}[{part}]{' backward' if backward else ''}"
-            kind = "backward" if backward else "forward"
-            parts.append(self.task_graph.add(name, kind, [device], times[backward], (phase, 0, part, 0), in_tasks[part]))
+            kind: TaskKind = "backward" if backward else "forward"
+            parts.append(
+                self.task_graph.add(name, kind, [device], times[backward], (phase, 0, part, 0), in_tasks[part])
+            )
             if not backward:
                 self.task_graph.memory_bytes[device] += self.problem.saved_bytes(operator, config.degrees)
         if operator.exchange is None:

@@ -8,13 +8,17 @@ import hashlib
 import os
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import numba
+from numba.core import config as numba_config
+
+config: Any = numba_config
 
 
 def _cache_directory() -> str:
     folder = Path(__file__).parent
-    digest = hashlib.sha256(f"{numba.__version__} {numba.config.BOUNDSCHECK}".encode())
+    digest = hashlib.sha256(f"{numba.__version__} {config.BOUNDSCHECK}".encode())
     for source in sorted(folder.glob("*.py")):
         digest.update(source.read_bytes())
     name = f"kernels-{digest.hexdigest()[:12]}"
@@ -29,9 +33,9 @@ def _cache_directory() -> str:
     return ""
 
 
-_others_cache, numba.config.CACHE_DIR = numba.config.CACHE_DIR, _cache_directory()
+_others_cache, config.CACHE_DIR = config.CACHE_DIR, _cache_directory()
 from sim.kernels import delta  # noqa: E402  (compiled into the folder named above)
 
-numba.config.CACHE_DIR = _others_cache
+config.CACHE_DIR = _others_cache
 
 __all__ = ["delta"]

@@ -7,7 +7,6 @@ from sim.kernels.layout import (
     BASE,
     DONE,
     NEED_ARENA,
-    NEED_SCRATCH,
     NEED_TASKS,
     NODE,
     RING_LATENCY,
@@ -23,13 +22,13 @@ from sim.kernels.layout import (
 
 
 @njit(cache=True, inline="always")
-def pack(phase, a, b, c):  # noqa: ANN001, ANN201
+def pack(phase, a, b, c):
     """A task key as one integer that sorts like the tuple: 20, 13, 15 and 15 bits."""
     return (phase << 43) | (a << 30) | (b << 15) | c
 
 
 @njit(cache=True)
-def size_class(length):  # noqa: ANN001, ANN201
+def size_class(length):
     """Smallest c with 2 ** c >= length."""
     c = 0
     while (1 << c) < length:
@@ -38,7 +37,7 @@ def size_class(length):  # noqa: ANN001, ANN201
 
 
 @njit(cache=True)
-def claim_block(st, b, num_tasks, segment, length):  # noqa: ANN001, ANN201
+def claim_block(st, b, num_tasks, segment, length):
     """Give block ``b`` task slots and a home for the segment written at ``segment`` (the arena's top).
 
     Modified in place: ``st.block``, the free lists and tops, ``st.owner`` of the slots. Nothing changes unless the
@@ -74,7 +73,7 @@ def claim_block(st, b, num_tasks, segment, length):  # noqa: ANN001, ANN201
 
 
 @njit(cache=True)
-def release_block(st, row):  # noqa: ANN001, ANN201
+def release_block(st, row):
     """Put the slots and the segment of a block's ``row`` on the free lists (linked through their first entry)."""
     st.arena[row[SEG]] = st.seg_free[row[SEG_CLASS]]
     st.seg_free[row[SEG_CLASS]] = row[SEG]
@@ -83,7 +82,7 @@ def release_block(st, row):  # noqa: ANN001, ANN201
 
 
 @njit(cache=True, inline="always")
-def set_task(st, t, exe, key, res, res_len, num_bytes):  # noqa: ANN001, ANN201
+def set_task(st, t, exe, key, res, res_len, num_bytes):
     """Fill a task slot."""
     st.exe[t], st.key[t] = exe, key
     st.res[t], st.res_len[t] = res, res_len
@@ -91,20 +90,20 @@ def set_task(st, t, exe, key, res, res_len, num_bytes):  # noqa: ANN001, ANN201
 
 
 @njit(cache=True, inline="always")
-def rounded(nanoseconds):  # noqa: ANN001, ANN201
+def rounded(nanoseconds):
     """The one rounding of a duration (``sim.collectives.rounded``)."""
     return np.int64(nanoseconds + 0.5)
 
 
 @njit(cache=True, inline="always")
-def transfer_ns(tb, src, dst, num_bytes):  # noqa: ANN001, ANN201
+def transfer_ns(tb, src, dst, num_bytes):
     """Time of one message on an idle network (``sim.collectives.transfer_ns``)."""
     pair = src * tb.device.shape[0] + dst
     return rounded(tb.route_ns[pair] + num_bytes / tb.route_bandwidth[pair])
 
 
 @njit(cache=True)
-def ring_through(tb, st, holders, count, work, position):  # noqa: ANN001, ANN201
+def ring_through(tb, st, holders, count, work, position):
     """Write the resources of the ring through ``holders[:count]`` to the arena (``sim.collectives.ring_through``).
 
     Modified in place: the arena from ``position``, ``st.num`` (ring size and latency), ``st.real`` (bandwidth),

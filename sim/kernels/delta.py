@@ -15,15 +15,15 @@ from sim.kernels.layout import (
     END,
     EXCHANGES,
     GROUP,
-    IS_CUTOFF,
     MAKESPAN,
     NEW_MAKESPAN,
+    NEW_OVERFLOW,
+    NEW_SERIAL_SUM,
     NEW_TASKS,
     NUM_SAVED,
     NUM_TASKS,
-    NEW_OVERFLOW,
-    NEW_SERIAL_SUM,
     OVERFLOW,
+    OVERLAP,
     PARAMETER_SERVER,
     PARTS,
     READY,
@@ -31,12 +31,11 @@ from sim.kernels.layout import (
     SAVED,
     SCHEME,
     SEG,
-    SEG_TOP,
     SERIAL,
     SERIAL_SUM,
     SRC,
-    TASK_TOP,
     TASKS,
+    TRAINING,
     UNIT_BYTES,
 )
 from sim.kernels.operators import build_operator
@@ -44,7 +43,7 @@ from sim.kernels.timeline import simulate
 
 
 @njit(cache=True)
-def add_memory(tb, rows, st, b, sign):  # noqa: ANN001, ANN201
+def add_memory(tb, rows, st, b, sign):
     """Add (or take away) what block ``b`` keeps on each device. Modified in place: ``st.new_memory``."""
     n, block = tb.op.shape[0], st.block[b]
     home, memory = block[SEG], st.new_memory
@@ -56,14 +55,15 @@ def add_memory(tb, rows, st, b, sign):  # noqa: ANN001, ANN201
         for x in range(st.arena[home + E_COUNT]):
             memory[st.arena[sources + 2 * x + 1]] += sign * st.num_bytes[block[BASE] + x]
     else:
-        unit_bytes = (2 + tb.flags[COPIES]) * tb.group[b - n - tb.edge.shape[0], UNIT_BYTES]
+        copies = 2 + tb.flags[COPIES] if tb.flags[TRAINING] else 1
+        unit_bytes = copies * tb.group[b - n - tb.edge.shape[0], UNIT_BYTES]
         held = home + st.arena[home + G_HELD]
         for k in range(st.arena[home + G_NUM_HELD]):
             memory[st.arena[held + 2 * k]] += sign * unit_bytes * st.arena[held + 2 * k + 1]
 
 
 @njit(cache=True)
-def add_load(tb, st, b, sign):  # noqa: ANN001, ANN201
+def add_load(tb, st, b, sign):
     """Add (or take away) the work of block ``b`` on each resource. Modified in place: ``st.new_load``."""
     for t in range(st.block[b, BASE], st.block[b, BASE] + st.block[b, TASKS]):
         first, exe = st.res[t], sign * st.exe[t]
@@ -76,7 +76,7 @@ def add_load(tb, st, b, sign):  # noqa: ANN001, ANN201
 
 
 @njit(cache=True)
-def add_up(tb, st):  # noqa: ANN001, ANN201
+def add_up(tb, st):
     """What is summed over all groups and devices. Modified in place: the proposal's serial time and overflow."""
     serial, overflow = 0, 0
     for b in range(tb.op.shape[0] + tb.edge.shape[0], st.block.shape[0]):
@@ -87,7 +87,7 @@ def add_up(tb, st):  # noqa: ANN001, ANN201
 
 
 @njit(cache=True)
-def full(tb, rows, st, config_rows, config_ptr, config_devices):  # noqa: ANN001, ANN201
+def full(tb, rows, st, config_rows, config_ptr, config_devices):
     """Build the task graph of a strategy from nothing and simulate all of it.
 
     Args:
@@ -131,7 +131,7 @@ def full(tb, rows, st, config_rows, config_ptr, config_devices):  # noqa: ANN001
 
 
 @njit(cache=True)
-def keep_timeline(st):  # noqa: ANN001, ANN201
+def keep_timeline(st):
     """Make the proposal's timeline the accepted one. Modified in place: times, order, memory and scalars."""
     for position in range(st.num[CUT_POSITION], st.num[NEW_TASKS]):
         t = st.new_order[position]
@@ -145,7 +145,7 @@ def keep_timeline(st):  # noqa: ANN001, ANN201
 
 
 @njit(cache=True)
-def find_cut(tb, st, i):  # noqa: ANN001, ANN201
+def find_cut(tb, st, i):
     """The earliest (time, key) at which a new config of operator ``i`` can change the timeline.
 
     Nothing appears or disappears before the operator's old tasks and the old transfers into it, nor before the
@@ -172,7 +172,7 @@ def find_cut(tb, st, i):  # noqa: ANN001, ANN201
                 best_time, best_key = end, pack(2 * i, 0, 0, 0)
     if tb.in_ptr[i] == tb.in_ptr[i + 1]:
         best_time, best_key = 0, pack(2 * i + 1, 0, 0, 0)
-    if tb.flags[SCHEME] == PARAMETER_SERVER and tb.group.shape[0] > 0 and tb.op[i, GROUP] >= 0:
+    if tb.flags[SCHEME] == PARAMETER_SERVER and tb.flags[OVERLAP] and tb.flags[TRAINING] and tb.op[i, GROUP] >= 0:
         g = tb.op[i, GROUP]
         for r in range(tb.member_ptr[g], tb.member_ptr[g + 1]):
             m = tb.member[r]
@@ -195,7 +195,7 @@ def find_cut(tb, st, i):  # noqa: ANN001, ANN201
 
 
 @njit(cache=True)
-def propose(tb, rows, st, i, row, num_parts, cutoff):  # noqa: ANN001, ANN201
+def propose(tb, rows, st, i, row, num_parts, cutoff):
     """Price a new config of operator ``i``: degrees ``row`` on ``st.devices[:num_parts]``.
 
     Modified in place: the blocks of the operator, its edges and its weight group (the old ones are saved), the
@@ -214,7 +214,7 @@ def propose(tb, rows, st, i, row, num_parts, cutoff):  # noqa: ANN001, ANN201
     for r in range(tb.out_ptr[i], tb.out_ptr[i + 1]):
         if status == DONE:
             status = replace(tb, rows, st, n + tb.out_edge[r], i, row, num_parts, bounds, shards)
-    if status == DONE and tb.group.shape[0] > 0 and tb.op[i, GROUP] >= 0:
+    if status == DONE and tb.op[i, GROUP] >= 0:
         status = replace(tb, rows, st, n + num_edges + tb.op[i, GROUP], i, row, num_parts, bounds, shards)
     if status == DONE:
         add_up(tb, st)
@@ -225,8 +225,11 @@ def propose(tb, rows, st, i, row, num_parts, cutoff):  # noqa: ANN001, ANN201
 
 
 @njit(cache=True)
-def replace(tb, rows, st, b, i, row, num_parts, bounds, shards):  # noqa: ANN001, ANN201
-    """Build block ``b`` anew, saving the old one. Modified in place: the block, ``st.saved``, the proposal's memory and load."""
+def replace(tb, rows, st, b, i, row, num_parts, bounds, shards):
+    """Build block ``b`` anew, saving the old one.
+
+    Modified in place: the block, ``st.saved``, the proposal's memory and load.
+    """
     n, num_edges, saved = tb.op.shape[0], tb.edge.shape[0], st.num[NUM_SAVED]
     st.saved[saved] = st.block[b]
     st.saved_id[saved] = b
@@ -246,7 +249,7 @@ def replace(tb, rows, st, b, i, row, num_parts, bounds, shards):  # noqa: ANN001
 
 
 @njit(cache=True)
-def reject(st):  # noqa: ANN001, ANN201
+def reject(st):
     """Forget the proposal. Modified in place: the replaced blocks, the free lists."""
     for k in range(st.num[NUM_SAVED]):
         release_block(st, st.block[st.saved_id[k]])
@@ -255,7 +258,7 @@ def reject(st):  # noqa: ANN001, ANN201
 
 
 @njit(cache=True)
-def accept(st):  # noqa: ANN001, ANN201
+def accept(st):
     """Keep the proposal. Modified in place: the replaced blocks' slots become free; timeline, memory and scalars."""
     for k in range(st.num[NUM_SAVED]):
         release_block(st, st.saved[k])

@@ -49,7 +49,7 @@ BYTES_PER_ELEMENT = 4
 
 
 @njit(cache=True)
-def needed_intervals(tb, rows, st, e, dst_row):  # noqa: ANN001, ANN201
+def needed_intervals(tb, rows, st, e, dst_row):
     """Intervals of the tensor's axes that each index of the consumer's dimensions needs.
 
     Modified in place: ``st.need[2a]`` (low) and ``st.need[2a + 1]`` (high) for axis a.
@@ -71,7 +71,7 @@ def needed_intervals(tb, rows, st, e, dst_row):  # noqa: ANN001, ANN201
 
 
 @njit(cache=True)
-def union_elements(tb, rows, st, e, dst_row, low, high, parts, count):  # noqa: ANN001, ANN201
+def union_elements(tb, rows, st, e, dst_row, low, high, parts, count):
     """Elements of [low, high) that at least one of the destination ``parts[:count]`` needs.
 
     Boxes with the same indices along the windowed dimensions are equal; without halo all others are disjoint.
@@ -93,7 +93,7 @@ def union_elements(tb, rows, st, e, dst_row, low, high, parts, count):  # noqa: 
 
 
 @njit(cache=True, inline="always")
-def coordinate(rows, row, part, dim):  # noqa: ANN001, ANN201
+def coordinate(rows, row, part, dim):
     """Index of a part along a dimension."""
     for d in range(3, dim, -1):
         part //= rows[row, DEGREE + d]
@@ -101,7 +101,7 @@ def coordinate(rows, row, part, dim):  # noqa: ANN001, ANN201
 
 
 @njit(cache=True, inline="always")
-def same_box(rows, row, windowed, p, q):  # noqa: ANN001, ANN201
+def same_box(rows, row, windowed, p, q):
     """Whether two destination parts need the same box."""
     for a in range(4):
         dim = windowed[a]
@@ -111,14 +111,14 @@ def same_box(rows, row, windowed, p, q):  # noqa: ANN001, ANN201
 
 
 @njit(cache=True, inline="always")
-def clipped(rows, st, row, windowed, low, high, part, a):  # noqa: ANN001, ANN201
+def clipped(rows, st, row, windowed, low, high, part, a):
     """What a destination part needs of the source box along axis a."""
     y = coordinate(rows, row, part, windowed[a]) if windowed[a] >= 0 else 0
     return max(low[a], st.need[2 * a, y]), min(high[a], st.need[2 * a + 1, y])
 
 
 @njit(cache=True, inline="always")
-def box_elements(rows, st, row, windowed, low, high, part):  # noqa: ANN001, ANN201
+def box_elements(rows, st, row, windowed, low, high, part):
     """Elements of the source box that one destination part needs."""
     elements = 1
     for a in range(4):
@@ -128,7 +128,7 @@ def box_elements(rows, st, row, windowed, low, high, part):  # noqa: ANN001, ANN
 
 
 @njit(cache=True)
-def next_bound(rows, st, row, windowed, low, high, parts, count, a, position):  # noqa: ANN001, ANN201
+def next_bound(rows, st, row, windowed, low, high, parts, count, a, position):
     """The next interval end beyond ``position`` along axis a."""
     bound = high[a]
     for p in range(count):
@@ -141,7 +141,7 @@ def next_bound(rows, st, row, windowed, low, high, parts, count, a, position):  
 
 
 @njit(cache=True)
-def union_along(rows, st, row, windowed, low, high, parts, count):  # noqa: ANN001, ANN201
+def union_along(rows, st, row, windowed, low, high, parts, count):
     """Volume of a union of boxes: the cells between all interval ends, each in or out."""
     total = 0
     w0 = low[0]
@@ -172,7 +172,7 @@ def union_along(rows, st, row, windowed, low, high, parts, count):  # noqa: ANN0
 
 
 @njit(cache=True, inline="always")
-def source_box(tb, rows, e, src_row, part, low, high):  # noqa: ANN001, ANN201
+def source_box(tb, rows, e, src_row, part, low, high):
     """The box of the edge's tensor that a source part writes. Modified in place: ``low`` and ``high``, (4,)."""
     src = tb.edge[e, SRC]
     for a in range(4):
@@ -185,7 +185,7 @@ def source_box(tb, rows, e, src_row, part, low, high):  # noqa: ANN001, ANN201
 
 
 @njit(cache=True, inline="always")
-def meeting_range(tb, rows, st, e, dst_row, low, high, first, last):  # noqa: ANN001, ANN201
+def meeting_range(tb, rows, st, e, dst_row, low, high, first, last):
     """Indices along each consumer dimension whose needs meet the source box.
 
     Intervals only grow with the index, so the indices that meet are a range.
@@ -207,7 +207,7 @@ def meeting_range(tb, rows, st, e, dst_row, low, high, first, last):  # noqa: AN
 
 
 @njit(cache=True)
-def list_pairs(tb, rows, st, e, bounds):  # noqa: ANN001, ANN201
+def list_pairs(tb, rows, st, e, bounds):
     """All pairs of parts that share a sub-tensor, by source part, then destination part.
 
     Modified in place: ``st.scratch`` from 0: (source part, destination part, transfer or -1 if on one device).
@@ -248,7 +248,7 @@ def list_pairs(tb, rows, st, e, bounds):  # noqa: ANN001, ANN201
 
 
 @njit(cache=True)
-def write_lists(st, top, num_src, num_dst, pairs, transfers):  # noqa: ANN001, ANN201
+def write_lists(st, top, num_src, num_dst, pairs, transfers):
     """Turn the pairs in the scratch space into the segment's lists at ``top``.
 
     Modified in place: the arena from ``top``.
@@ -310,7 +310,7 @@ def write_lists(st, top, num_src, num_dst, pairs, transfers):  # noqa: ANN001, A
 
 
 @njit(cache=True)
-def build_edge(tb, rows, st, e, bounds):  # noqa: ANN001, ANN201
+def build_edge(tb, rows, st, e, bounds):
     """Build the block of edge ``e`` from the configs of its two operators.
 
     Args:

@@ -31,28 +31,28 @@ from sim.kernels.layout import (
     SEG,
     SEG_TOP,
     SERIAL,
-    SIZE,
     STAMP,
+    TRAINING,
     UNIT_BYTES,
     UNITS,
 )
 
 # Offsets in the segment's header.
-G_PARTS, G_ENTRY, G_DEGREE, G_SUCC, G_HELD, G_NUM_HELD, G_HEADER = 0, 1, 2, 3, 4, 5, 6
+G_PARTS, G_NUM_PARTS, G_ENTRY, G_DEGREE, G_SUCC, G_HELD, G_NUM_HELD, G_HEADER = 0, 1, 2, 3, 4, 5, 6, 7
 
 # Offsets in the scratch space of ``find_holders``: where the shards' bounds and holders are.
 S_SHARDS, S_LOW, S_PTR, S_HOLDERS, S_END = 0, 1, 2, 3, 4
 
 
 @njit(cache=True, inline="always")
-def cut_degree(tb, rows, st, i):  # noqa: ANN001, ANN201
+def cut_degree(tb, rows, st, i):
     """Parts into which operator i cuts its weights."""
     dim = tb.op[i, CUT]
     return rows[st.block[i, ROW], DEGREE + dim] if dim >= 0 else 1
 
 
 @njit(cache=True, inline="always")
-def part_rule(tb, rows, st, i, index):  # noqa: ANN001, ANN201
+def part_rule(tb, rows, st, i, index):
     """Where the parts with a given index along the cut dimension are.
 
     Returns:
@@ -69,7 +69,7 @@ def part_rule(tb, rows, st, i, index):  # noqa: ANN001, ANN201
 
 
 @njit(cache=True)
-def find_holders(tb, rows, st, g, work, shards):  # noqa: ANN001, ANN201
+def find_holders(tb, rows, st, g, work, shards):
     """Cut the group's weights where any member cuts them, and list the devices that hold each shard.
 
     Modified in place: ``st.scratch`` from ``work``: bounds of the shards, pointers, holders in order of first
@@ -123,21 +123,21 @@ def find_holders(tb, rows, st, g, work, shards):  # noqa: ANN001, ANN201
 
 
 @njit(cache=True, inline="always")
-def update_ns(tb, device, num_bytes):  # noqa: ANN001, ANN201
+def update_ns(tb, device, num_bytes):
     """Time of the optimizer step on some weights."""
     kind = tb.device[device, KIND]
     return rounded(tb.update[kind, 0] + num_bytes * tb.update[kind, 1])
 
 
 @njit(cache=True, inline="always")
-def ring_ns(st, num_bytes):  # noqa: ANN001, ANN201
+def ring_ns(st, num_bytes):
     """Duration of an all-reduce on the ring made last (``sim.collectives.ring_all_reduce_ns``)."""
     size = st.num[RING_SIZE]
     return rounded(2 * (size - 1) * (st.num[RING_LATENCY] + num_bytes / (size * st.real[0])))
 
 
 @njit(cache=True)
-def find_held(st, shards):  # noqa: ANN001, ANN201
+def find_held(st, shards):
     """Devices of the group in order of first appearance, and how many units each holds.
 
     Modified in place: ``st.scratch`` from the end of the shards: (device, units) pairs; ``st.slot``: rank of each
@@ -163,7 +163,7 @@ def find_held(st, shards):  # noqa: ANN001, ANN201
 
 
 @njit(cache=True)
-def write_held(st, top, at, shards, num_held):  # noqa: ANN001, ANN201
+def write_held(st, top, at, shards, num_held):
     """Copy the held devices and units into the segment at ``top + at``; returns the offset behind them."""
     st.arena[top + G_HELD], st.arena[top + G_NUM_HELD] = at, num_held
     for k in range(2 * num_held):
@@ -172,7 +172,7 @@ def write_held(st, top, at, shards, num_held):  # noqa: ANN001, ANN201
 
 
 @njit(cache=True)
-def write_entries(tb, rows, st, g, top, at, shards):  # noqa: ANN001, ANN201
+def write_entries(tb, rows, st, g, top, at, shards):
     """For each part of each member, the tasks that wait for its gradient; their predecessors are counted too.
 
     Ring: shard p's task is p. Parameter server: shard p's tasks start at the sum of 2 h - 1 over the shards before,
@@ -191,7 +191,7 @@ def write_entries(tb, rows, st, g, top, at, shards):  # noqa: ANN001, ANN201
         st.arena[top + at + k] = total
         total += st.block[tb.member[first_member + k], PARTS]
     ptr = at + members
-    st.arena[top + G_ENTRY] = ptr
+    st.arena[top + G_NUM_PARTS], st.arena[top + G_ENTRY] = total, ptr
     entries = ptr + total + 1
     if top + entries + 1 > st.arena.shape[0]:
         return -1
@@ -241,7 +241,7 @@ def write_entries(tb, rows, st, g, top, at, shards):  # noqa: ANN001, ANN201
 
 
 @njit(cache=True, inline="always")
-def push_of(holder, server, holders):  # noqa: ANN001, ANN201
+def push_of(holder, server, holders):
     """Number, within a shard's tasks, of what waits for a holder's gradient: its push, or the server's update."""
     if holder == server:
         return holders - 1
@@ -249,7 +249,7 @@ def push_of(holder, server, holders):  # noqa: ANN001, ANN201
 
 
 @njit(cache=True, inline="always")
-def part_index(tb, rows, st, i, part):  # noqa: ANN001, ANN201
+def part_index(tb, rows, st, i, part):
     """Index of a part along the dimension that cuts the weights."""
     dim, row = tb.op[i, CUT], st.block[i, ROW]
     if dim < 0:
@@ -260,7 +260,7 @@ def part_index(tb, rows, st, i, part):  # noqa: ANN001, ANN201
 
 
 @njit(cache=True, inline="always")
-def shard_at(st, shards, unit):  # noqa: ANN001, ANN201
+def shard_at(st, shards, unit):
     """The shard that starts at ``unit`` (the number of shards at the end)."""
     first, last = 0, shards[S_SHARDS]
     while first < last:
@@ -273,7 +273,7 @@ def shard_at(st, shards, unit):  # noqa: ANN001, ANN201
 
 
 @njit(cache=True)
-def build_group(tb, rows, st, g, shards):  # noqa: ANN001, ANN201
+def build_group(tb, rows, st, g, shards):
     """Build the block of weight group ``g`` from the configs of its members.
 
     Args:
@@ -292,13 +292,15 @@ def build_group(tb, rows, st, g, shards):  # noqa: ANN001, ANN201
     holders = shards[S_END] - shards[S_HOLDERS]
     is_ring = tb.flags[SCHEME] == RING
     slots = count + num_held if is_ring else 2 * holders - count
-    if tb.flags[OVERLAP] == 0:
+    if tb.flags[OVERLAP] == 0 or tb.flags[TRAINING] == 0:
         slots = 0
     if top + G_HEADER + 2 * num_held + 2 * slots + 1 + 2 * holders + tb.member_ptr[g + 1] > st.arena.shape[0]:
         return NEED_ARENA
     at = write_held(st, top, G_HEADER, shards, num_held)
     if slots == 0:
-        status, serial, sent = price_serial(tb, st, g, shards, num_held, top + at)
+        status, serial, sent = DONE, 0, 0
+        if tb.flags[TRAINING]:
+            status, serial, sent = price_serial(tb, st, g, shards, num_held, top + at)
         if status == DONE:
             status = claim_block(st, b, 0, top, at)
         if status == DONE:
@@ -338,7 +340,7 @@ def build_group(tb, rows, st, g, shards):  # noqa: ANN001, ANN201
 
 
 @njit(cache=True)
-def write_successors(tb, st, g, top, at, shards, slots):  # noqa: ANN001, ANN201
+def write_successors(tb, st, g, top, at, shards, slots):
     """Successors within the group, and the degrees they cause; returns the offset behind them."""
     count, degrees = shards[S_SHARDS], top + st.arena[top + G_DEGREE]
     ptr, entries = top + at, top + at + slots + 1
@@ -375,7 +377,7 @@ def write_successors(tb, st, g, top, at, shards, slots):  # noqa: ANN001, ANN201
 
 
 @njit(cache=True)
-def fill_rings(tb, st, g, b, shards, rings, work):  # noqa: ANN001, ANN201
+def fill_rings(tb, st, g, b, shards, rings, work):
     """Fill the slots of a ring-synchronised group. Modified in place: slots, segment, the block's communication."""
     block, count = st.block[b], shards[S_SHARDS]
     unit_bytes, phase = tb.group[g, UNIT_BYTES], 4 * tb.op.shape[0] + 4 * g
@@ -386,7 +388,7 @@ def fill_rings(tb, st, g, b, shards, rings, work):  # noqa: ANN001, ANN201
         end = ring_through(tb, st, st.scratch[shards[S_HOLDERS] + start :], size, work, position)
         num_bytes = unit_bytes * (st.scratch[shards[S_LOW] + p + 1] - st.scratch[shards[S_LOW] + p])
         sent = 2 * (size - 1) * num_bytes
-        set_task(st, block[BASE] + p, ring_ns(st, num_bytes), pack(phase, p, 0, 0), ~position, end - position, sent)
+        set_task(st, block[BASE] + p, ring_ns(st, num_bytes), pack(phase, 0, p, 0), ~position, end - position, sent)
         block[COMM] += sent
         position = end
     held = block[SEG] + st.arena[block[SEG] + G_HELD]
@@ -397,7 +399,7 @@ def fill_rings(tb, st, g, b, shards, rings, work):  # noqa: ANN001, ANN201
 
 
 @njit(cache=True)
-def fill_servers(tb, st, g, b, shards):  # noqa: ANN001, ANN201
+def fill_servers(tb, st, g, b, shards):
     """Fill the slots of a group with parameter servers. Modified in place: slots, the block's communication."""
     block, num_devices = st.block[b], tb.device.shape[0]
     phase, t = 4 * tb.op.shape[0] + 4 * g, block[BASE]
@@ -407,7 +409,7 @@ def fill_servers(tb, st, g, b, shards):  # noqa: ANN001, ANN201
         length = st.scratch[shards[S_LOW] + p + 1] - st.scratch[shards[S_LOW] + p]
         num_bytes, server = tb.group[g, UNIT_BYTES] * length, st.scratch[start + (g + p) % size]
         update = t + size - 1
-        set_task(st, update, update_ns(tb, server, num_bytes), pack(phase + 1, p, 0, 0), server, 1, 0)
+        set_task(st, update, update_ns(tb, server, num_bytes), pack(phase + 1, 0, p, 0), server, 1, 0)
         k = 0
         for h in range(size):
             device = st.scratch[start + h]
@@ -417,7 +419,7 @@ def fill_servers(tb, st, g, b, shards):  # noqa: ANN001, ANN201
                 src, dst = (server, device) if pull else (device, server)
                 pair = src * num_devices + dst
                 length = tb.route_ptr[pair + 1] - tb.route_ptr[pair]
-                key, slot = pack(phase + 2 * pull, p, h, 0), t + k + pull * size
+                key, slot = pack(phase + 2 * pull, 0, p, h), t + k + pull * size
                 set_task(st, slot, transfer_ns(tb, src, dst, num_bytes), key, tb.route_ptr[pair], length, num_bytes)
                 block[COMM] += num_bytes
             k += 1
@@ -425,7 +427,7 @@ def fill_servers(tb, st, g, b, shards):  # noqa: ANN001, ANN201
 
 
 @njit(cache=True)
-def price_serial(tb, st, g, shards, num_held, position):  # noqa: ANN001, ANN201
+def price_serial(tb, st, g, shards, num_held, position):
     """Synchronise shard after shard on an idle network, then the largest update (``sim.synchronisation``).
 
     Modified in place: ``st.scratch`` behind the shards; the arena from ``position`` (work space).

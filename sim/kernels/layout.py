@@ -1,5 +1,7 @@
 """Layout of the kernels' arrays: what each column and scalar means.
 
+All kernels take ``tb`` (Tables), ``rows`` (numbers by operator and degrees, see DEGREE) and ``st`` (State).
+
 Times are int64 nanoseconds, sizes int64 bytes. A *block* is all tasks of one operator, of one edge of the operator
 graph or of one weight group, in this order: block b is operator b, edge b - n or group b - n - E. A block owns a run
 of consecutive task slots and a segment of the int32 arena with its lists; both change when its configs do.

@@ -33,7 +33,7 @@ from sim.kernels.layout import (
 
 
 @njit(cache=True, inline="always")
-def ceil_log2(p):  # noqa: ANN001, ANN201
+def ceil_log2(p):
     """ceil(log2 p)."""
     c = 0
     while (1 << c) < p:
@@ -42,7 +42,7 @@ def ceil_log2(p):  # noqa: ANN001, ANN201
 
 
 @njit(cache=True, inline="always")
-def exchange_ns(st, kind, message, members, rounds):  # noqa: ANN001, ANN201
+def exchange_ns(st, kind, message, members, rounds):
     """Duration and bytes of an exchange on the ring made last (``sim.collectives``)."""
     size, latency, bandwidth = st.num[RING_SIZE], st.num[RING_LATENCY], st.real[0]
     if kind == ALL_REDUCE:
@@ -54,7 +54,7 @@ def exchange_ns(st, kind, message, members, rounds):  # noqa: ANN001, ANN201
 
 
 @njit(cache=True)
-def group_parts(tb, rows, st, i, row, num_parts):  # noqa: ANN001, ANN201
+def group_parts(tb, rows, st, i, row, num_parts):
     """Number the groups of parts that differ only along the exchange's dimensions, in order of first appearance.
 
     Modified in place: ``st.scratch[:num_parts]`` (group of each part).
@@ -82,7 +82,7 @@ def group_parts(tb, rows, st, i, row, num_parts):  # noqa: ANN001, ANN201
 
 
 @njit(cache=True)
-def build_operator(tb, rows, st, i, row, num_parts):  # noqa: ANN001, ANN201
+def build_operator(tb, rows, st, i, row, num_parts):
     """Build the block of operator ``i`` with degrees ``row`` on ``st.devices[:num_parts]``.
 
     Modified in place: block i, its slots and segment.
@@ -153,7 +153,7 @@ def build_operator(tb, rows, st, i, row, num_parts):  # noqa: ANN001, ANN201
 
 
 @njit(cache=True)
-def fill_exchanges(tb, rows, st, i, rings):  # noqa: ANN001, ANN201
+def fill_exchanges(tb, rows, st, i, rings):
     """Fill the slots of an operator's exchanges; their rings stand at offset ``rings`` of its segment.
 
     Modified in place: the slots, the block's communication.

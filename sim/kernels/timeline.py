@@ -8,7 +8,7 @@ rest is simulated.
 from numba import njit
 
 from sim.kernels.edges import E_COUNT, E_DST_LIST, E_IN, E_OUT, E_SRC_LIST
-from sim.kernels.groups import G_DEGREE, G_ENTRY, G_PARTS, G_SUCC
+from sim.kernels.groups import G_DEGREE, G_ENTRY, G_NUM_PARTS, G_PARTS, G_SUCC
 from sim.kernels.layout import (
     BASE,
     DONE,
@@ -33,7 +33,7 @@ from sim.kernels.layout import (
 
 
 @njit(cache=True, inline="always")
-def push(heap_time, heap_key, heap_task, size, time, key, task):  # noqa: ANN001, ANN201
+def push(heap_time, heap_key, heap_task, size, time, key, task):
     """Enqueue a task by (time, key) in a binary heap; returns the new size. Modified in place: the heap."""
     k = size
     while k > 0:
@@ -47,7 +47,7 @@ def push(heap_time, heap_key, heap_task, size, time, key, task):  # noqa: ANN001
 
 
 @njit(cache=True, inline="always")
-def drop_first(heap_time, heap_key, heap_task, size):  # noqa: ANN001, ANN201
+def drop_first(heap_time, heap_key, heap_task, size):
     """Dequeue the first task; returns the new size. Modified in place: the heap."""
     size -= 1
     time, key, task = heap_time[size], heap_key[size], heap_task[size]
@@ -71,7 +71,7 @@ def drop_first(heap_time, heap_key, heap_task, size):  # noqa: ANN001, ANN201
 
 
 @njit(cache=True)
-def count_predecessors(tb, st):  # noqa: ANN001, ANN201
+def count_predecessors(tb, st):
     """Modified in place: ``st.cnt`` of every task, and its new ready time, which becomes 0."""
     n, num_edges, training = tb.op.shape[0], tb.edge.shape[0], tb.flags[TRAINING]
     arena, cnt = st.arena, st.cnt
@@ -116,8 +116,11 @@ def count_predecessors(tb, st):  # noqa: ANN001, ANN201
 
 
 @njit(cache=True)
-def simulate(tb, st, cut_position, cut_time, cut_key, cutoff):  # noqa: ANN001, ANN201
+def simulate(tb, st, cut_position, cut_time, cut_key, cutoff):
     """Simulate the task graph, keeping the first ``cut_position`` tasks of the accepted timeline.
+
+    One long function, with the fields it uses as locals: calls that hand arrays on, inlined or not, made it 1.7 times
+    slower (2,331 tasks of NMT on 16 devices: 331 instead of 190 us).
 
     Args:
         cut_position: accepted tasks before (cut_time, cut_key); 0 for a full simulation.
@@ -133,25 +136,28 @@ def simulate(tb, st, cut_position, cut_time, cut_key, cutoff):  # noqa: ANN001, 
     block, arena, out, cnt = st.block, st.arena, st.scratch, st.cnt
     time, new_time, free_at, rest = st.time, st.new_time, st.free_at, st.rest
     heap_time, heap_key, heap_task = st.heap_time, st.heap_key, st.heap_task
+    op, edge, in_ptr, out_ptr, out_edge, route = tb.op, tb.edge, tb.in_ptr, tb.out_ptr, tb.out_edge, tb.route
+    owner, keys, exes, res, res_len = st.owner, st.key, st.exe, st.res, st.res_len
+    order, new_order, num = st.order, st.new_order, st.num
     limit = out.shape[0]
     free_at[:] = 0
     size, position, makespan, bound = 0, 0, 0, 0
-    st.num[IS_CUTOFF] = 0
+    num[IS_CUTOFF] = 0
     for r in range(rest.shape[0]):
         rest[r] = st.new_load[r]
         bound = max(bound, rest[r])
     if bound > cutoff:
-        st.num[IS_CUTOFF], st.num[NEW_MAKESPAN], st.num[POPPED] = 1, bound, 0
+        num[IS_CUTOFF], num[NEW_MAKESPAN], num[POPPED] = 1, bound, 0
         return DONE
     count_predecessors(tb, st)
     for i in range(n):
-        if tb.in_ptr[i] == tb.in_ptr[i + 1]:
+        if in_ptr[i] == in_ptr[i + 1]:
             for t in range(block[i, BASE], block[i, BASE] + block[i, PARTS]):
-                if cut_time == 0 and st.key[t] >= cut_key:
-                    size = push(heap_time, heap_key, heap_task, size, 0, st.key[t], t)
+                if cut_time == 0 and keys[t] >= cut_key:
+                    size = push(heap_time, heap_key, heap_task, size, 0, keys[t], t)
     while True:
         if position < cut_position:
-            t = st.order[position]
+            t = order[position]
             end = time[t, END]
         else:
             if size == 0:
@@ -159,35 +165,35 @@ def simulate(tb, st, cut_position, cut_time, cut_key, cutoff):  # noqa: ANN001, 
             t = heap_task[0]
             start = heap_time[0]
             size = drop_first(heap_time, heap_key, heap_task, size)
-            first = st.res[t]
+            first = res[t]
             if first >= 0:
-                for r in range(first, first + st.res_len[t]):
-                    start = max(start, free_at[tb.route[r]])
+                for r in range(first, first + res_len[t]):
+                    start = max(start, free_at[route[r]])
             else:
-                for r in range(~first, ~first + st.res_len[t]):
+                for r in range(~first, ~first + res_len[t]):
                     start = max(start, free_at[arena[r]])
-            end = start + st.exe[t]
+            end = start + exes[t]
             new_time[t, START] = start
             new_time[t, END] = end
-            st.new_order[position] = t
-        first, exe = st.res[t], st.exe[t]
+            new_order[position] = t
+        first, exe = res[t], exes[t]
         bound = end
         if first >= 0:
-            for r in range(first, first + st.res_len[t]):
-                free_at[tb.route[r]] = end
-                rest[tb.route[r]] -= exe
-                bound = max(bound, end + rest[tb.route[r]])
+            for r in range(first, first + res_len[t]):
+                free_at[route[r]] = end
+                rest[route[r]] -= exe
+                bound = max(bound, end + rest[route[r]])
         else:
-            for r in range(~first, ~first + st.res_len[t]):
+            for r in range(~first, ~first + res_len[t]):
                 free_at[arena[r]] = end
                 rest[arena[r]] -= exe
                 bound = max(bound, end + rest[arena[r]])
         if bound > cutoff:
-            st.num[IS_CUTOFF], st.num[NEW_MAKESPAN], st.num[POPPED] = 1, bound, position - cut_position
+            num[IS_CUTOFF], num[NEW_MAKESPAN], num[POPPED] = 1, bound, position - cut_position
             return DONE
         position += 1
         makespan = max(makespan, end)
-        b = st.owner[t]
+        b = owner[t]
         base, home = block[b, BASE], block[b, SEG]
         local, waiting = t - base, 0
         if b < n:
@@ -209,14 +215,14 @@ def simulate(tb, st, cut_position, cut_time, cut_key, cutoff):  # noqa: ANN001, 
                     k = local if r < 0 else arena[ptr + slots - parts + 1 + r]
                     r += 1
                     if not backward:
-                        for a in range(tb.out_ptr[b], tb.out_ptr[b + 1]):
-                            e = tb.out_edge[a]
+                        for a in range(out_ptr[b], out_ptr[b + 1]):
+                            e = out_edge[a]
                             edge_home = block[n + e, SEG]
                             ptrs = edge_home + arena[edge_home + E_OUT]
                             entries = ptrs + parts + 1
                             if waiting + arena[ptrs + k + 1] - arena[ptrs + k] + 1 > limit:
                                 return NEED_SCRATCH
-                            transfer, part = block[n + e, BASE], block[tb.edge[e, DST], BASE]
+                            transfer, part = block[n + e, BASE], block[edge[e, DST], BASE]
                             for q in range(entries + arena[ptrs + k], entries + arena[ptrs + k + 1]):
                                 entry = arena[q]
                                 out[waiting] = transfer + entry if entry >= 0 else part + ~entry
@@ -227,8 +233,8 @@ def simulate(tb, st, cut_position, cut_time, cut_key, cutoff):  # noqa: ANN001, 
                             out[waiting] = base + slots + k
                             waiting += 1
                     else:
-                        for e in range(tb.in_ptr[b], tb.in_ptr[b + 1]):
-                            edge_home, src = block[n + e, SEG], tb.edge[e, SRC]
+                        for e in range(in_ptr[b], in_ptr[b + 1]):
+                            edge_home, src = block[n + e, SEG], edge[e, SRC]
                             ptrs = edge_home + arena[edge_home + E_IN]
                             entries = ptrs + parts + 1
                             if waiting + arena[ptrs + k + 1] - arena[ptrs + k] > limit:
@@ -239,31 +245,30 @@ def simulate(tb, st, cut_position, cut_time, cut_key, cutoff):  # noqa: ANN001, 
                                 entry = arena[q]
                                 out[waiting] = transfer + entry if entry >= 0 else part + ~entry
                                 waiting += 1
-                        g = tb.op[b, GROUP]
+                        g = op[b, GROUP]
                         if g >= 0 and block[n + num_edges + g, TASKS] > 0:
                             group_home = block[n + num_edges + g, SEG]
-                            member_part = arena[group_home + arena[group_home + G_PARTS] + tb.op[b, MEMBER]] + k
+                            member_part = arena[group_home + arena[group_home + G_PARTS] + op[b, MEMBER]] + k
                             ptrs = group_home + arena[group_home + G_ENTRY]
-                            last = tb.member[tb.member_ptr[g + 1] - 1]
-                            total = arena[ptrs - 1] + block[last, PARTS]
-                            entries = ptrs + total + 1
-                            if waiting + arena[ptrs + member_part + 1] - arena[ptrs + member_part] > limit:
+                            entries = ptrs + arena[group_home + G_NUM_PARTS] + 1
+                            first, last = arena[ptrs + member_part], arena[ptrs + member_part + 1]
+                            if waiting + last - first > limit:
                                 return NEED_SCRATCH
-                            for q in range(entries + arena[ptrs + member_part], entries + arena[ptrs + member_part + 1]):
+                            for q in range(entries + first, entries + last):
                                 out[waiting] = block[n + num_edges + g, BASE] + arena[q]
                                 waiting += 1
         elif b < n + num_edges:
             transfers = arena[home + E_COUNT]
             if local < transfers:
                 ptr = home + arena[home + E_DST_LIST]
-                entries, part = ptr + transfers + 1, block[tb.edge[b - n, DST], BASE]
+                entries, part = ptr + transfers + 1, block[edge[b - n, DST], BASE]
                 if arena[ptr + local + 1] - arena[ptr + local] > limit:
                     return NEED_SCRATCH
                 for q in range(entries + arena[ptr + local], entries + arena[ptr + local + 1]):
                     out[waiting] = part + arena[q]
                     waiting += 1
             else:
-                src = tb.edge[b - n, SRC]
+                src = edge[b - n, SRC]
                 source = arena[home + arena[home + E_SRC_LIST] + 2 * (local - transfers)]
                 out[0] = block[src, BASE] + block[src, PARTS] + block[src, EXCHANGES] + source
                 waiting = 1
@@ -280,7 +285,7 @@ def simulate(tb, st, cut_position, cut_time, cut_key, cutoff):  # noqa: ANN001, 
             ready = max(new_time[s, READY], end)
             new_time[s, READY] = ready
             cnt[s] -= 1
-            if cnt[s] == 0 and (ready > cut_time or (ready == cut_time and st.key[s] >= cut_key)):
-                size = push(heap_time, heap_key, heap_task, size, ready, st.key[s], s)
-    st.num[NEW_TASKS], st.num[NEW_MAKESPAN], st.num[POPPED] = position, makespan, position - cut_position
+            if cnt[s] == 0 and (ready > cut_time or (ready == cut_time and keys[s] >= cut_key)):
+                size = push(heap_time, heap_key, heap_task, size, ready, keys[s], s)
+    num[NEW_TASKS], num[NEW_MAKESPAN], num[POPPED] = position, makespan, position - cut_position
     return DONE

@@ -12,6 +12,8 @@ from snapshot import Snapshot, recomputed, simulated
 
 from sim import topologies
 from sim.costs.table import TableCost
+from sim.errors import IllegalGraphError
+from sim.graph_builder import GraphBuilder
 from sim.models.inception_v3 import inception_v3
 from sim.models.lenet import lenet
 from sim.models.nmt import nmt
@@ -156,7 +158,8 @@ def two_sinks_that_share_a_weight() -> Problem:
         Operator("late", "custom", dims, outputs, (read,), weight),
         Operator("early", "custom", dims, outputs, (), weight),
     ]
-    times = {"slow": {(1,): (100, 1)}, "late": {(1,): (1, 1)}, "early": {(1,): (1, 1)}}
+    whole: tuple[int, ...] = (1,)
+    times = {"slow": {whole: (100, 1)}, "late": {whole: (1, 1)}, "early": {whole: (1, 1)}}
     sync = Sync(scheme="parameter_server")
     return Problem(OperatorGraph(operators, name="sinks"), topology, cost=TableCost(times=times), sync=sync)
 
@@ -168,6 +171,29 @@ def test_a_new_config_changes_what_others_pushed_before_the_operator_began() -> 
 
     simulation.propose(1, ParallelConfig((1,), (2,)))
     simulation.accept()
+
+    assert simulated(simulation) == recomputed(problem, simulation.strategy)
+
+
+def test_an_operator_some_of_whose_output_needs_no_input_is_refused() -> None:
+    dims, outputs = (Dimension("sample", 2, "S"),), (Output("output", (2,), (0,)),)
+    shifted = Input("first", 0, (Window(0, pad=1),))  # sample 0 needs sample -1, which is none
+    operators = [Operator("first", "custom", dims, outputs), Operator("next", "custom", dims, outputs, (shifted,))]
+
+    with pytest.raises(IllegalGraphError) as error:
+        OperatorGraph(operators, name="shifted")
+
+    assert str(error.value) == "operator 'next': some of its output needs none of its inputs"
+
+
+def test_operators_that_differ_in_their_number_of_inputs_have_times_of_their_own() -> None:
+    builder = GraphBuilder("concats")
+    halves = [builder.relu(f"half{i}", (4, 6)) for i in range(2)]
+    thirds = [builder.relu(f"third{i}", (4, 4)) for i in range(3)]
+    builder.concat("two", halves)
+    builder.concat("three", thirds)
+    problem = Problem(builder.build(), P100[4])
+    simulation = problem.simulation()
 
     assert simulated(simulation) == recomputed(problem, simulation.strategy)
 

@@ -92,7 +92,9 @@ def figure_topology() -> DeviceTopology:
 @pytest.fixture
 def problem() -> Problem:
     halves = {"o1": 2, "o2": 2, "o3": 1, "o4": 1}
-    times = {name: {(2,): (ns, 0), (1,): (2 * ns, 0)} for name, ns in halves.items()}
+    times: dict[str, dict[tuple[int, ...], tuple[int, int]]] = {
+        name: {(2,): (ns, 0), (1,): (2 * ns, 0)} for name, ns in halves.items()
+    }
     times |= {name: {(1,): (3, 0)} for name in ("o5", "o6")}
     return Problem(figure_graph(), figure_topology(), cost=TableCost(times=times), training=False)
 

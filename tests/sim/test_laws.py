@@ -1,24 +1,24 @@
 """Laws that hold for every strategy: what may never overlap, bounds, symmetries, and that the right data moves."""
 
-from collections.abc import Iterable
+from itertools import pairwise
 from random import Random
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
+from mover import Mover, region
 from random_problems import random_graph, random_problem, random_strategy, random_times
 from snapshot import recomputed, simulated
 
 from sim import topologies
-from sim.flows import needed_box, written_box
-from sim.operator_graph import BYTES_PER_ELEMENT, Box, Edge
+from sim.flows import weight_interval
+from sim.operator_graph import BYTES_PER_ELEMENT
 from sim.problem import Problem
 from sim.space import SoapSpace
 from sim.strategy import ParallelConfig, Strategy
-from sim.sync import Sync
-from sim.task_graph import Key, Task, TaskGraph
+from sim.sync import SCHEMES, Sync
+from sim.task_graph import TaskGraph
 from sim.task_graph_builder import build_task_graph
 from sim.topology import DeviceTopology, load_topology
 
@@ -46,7 +46,7 @@ def test_nothing_overlaps_on_a_device_or_connection(seed: int) -> None:
     for device in range(len(task_graph.device_names)):
         runs = sorted((task.start_time, task.end_time) for task in task_graph.tasks if device in task.devices)
 
-        assert all(end <= start for (_, end), (start, _) in zip(runs, runs[1:], strict=False))
+        assert all(end <= start for (_, end), (start, _) in pairwise(runs))
 
 
 @examples
@@ -98,12 +98,14 @@ def test_the_makespan_is_at_least_the_time_of_the_busiest_device_or_connection(s
 @given(seeds, st.integers(0, 5))
 def test_scaling_all_durations_by_an_integer_scales_the_timeline(seed: int, factor: int) -> None:
     _, _, task_graph = random_case(seed)
-    expected = [(factor * task.ready_time, factor * task.start_time, factor * task.end_time) for task in task_graph.tasks]
+    before = [(task.ready_time, task.start_time, task.end_time) for task in task_graph.tasks]
     for task in task_graph.tasks:
         task.exe_time *= factor
     task_graph.simulate()
 
-    assert [(task.ready_time, task.start_time, task.end_time) for task in task_graph.tasks] == expected
+    assert [(task.ready_time, task.start_time, task.end_time) for task in task_graph.tasks] == [
+        (factor * ready, factor * start, factor * end) for ready, start, end in before
+    ]
 
 
 # Keys
@@ -166,12 +168,12 @@ def automorphism(topology: DeviceTopology, random: Random) -> list[int]:
     nodes: dict[int, list[int]] = {}
     for position, device in enumerate(topology.devices):
         nodes.setdefault(device.node, []).append(position)
-    renumbered = [0] * topology.num_devices
+    numbers = [0] * topology.num_devices
     targets = random.sample(list(nodes.values()), len(nodes))
     for members, target in zip(nodes.values(), targets, strict=True):
-        for device, place in zip(members, random.sample(target, len(target)), strict=True):
-            renumbered[device] = place
-    return renumbered
+        for member, place in zip(members, random.sample(target, len(target)), strict=True):
+            numbers[member] = place
+    return numbers
 
 
 def renumbered(strategy: Strategy, topology: DeviceTopology, numbers: list[int]) -> Strategy:
@@ -195,7 +197,8 @@ SYMMETRIC = [
 def test_renumbering_equal_devices_keeps_the_timeline(topology: DeviceTopology, seed: int) -> None:
     random = Random(seed)
     graph = random_graph(random)
-    sync = Sync(scheme=random.choice(["ring", "parameter_server"]), overlap=random.random() < 0.7)  # type: ignore[arg-type]
+    scheme = random.choice(SCHEMES)
+    sync = Sync(scheme=scheme, overlap=random.random() < 0.7)  # type: ignore[arg-type]
     cost = random_times(random, graph, topology.num_devices)
     problem = Problem(graph, topology, cost=cost, space=SoapSpace(graph, topology, variant="free"), sync=sync)
     strategy, numbers = random_strategy(problem, random), automorphism(topology, random)
@@ -248,106 +251,6 @@ def test_the_order_of_the_phases_of_one_part_is_forward_then_backward(seed: int)
 
 
 # Data
-
-
-def region(box: Box) -> tuple[slice, ...]:
-    """A box as slices; an empty interval may end below 0, which means another thing to numpy."""
-    return tuple(slice(low, max(low, high)) for low, high in box)
-
-
-class Mover:
-    """Moves tagged arrays between the parts as a task graph says.
-
-    Attributes:
-        parts: for each (edge, destination part), what arrived of the edge's tensor; 0 where nothing did.
-        gradients: for each (operator, output, part), how many gradients arrived for each element that it wrote.
-    """
-
-    def __init__(self, problem: Problem, strategy: Strategy, task_graph: TaskGraph) -> None:
-        self.graph, self.strategy, self.tasks = problem.graph, strategy, task_graph.tasks
-        self.by_key: dict[Key, Task] = {task.key: task for task in self.tasks}
-        self.incoming = {(edge.dst, edge.input): edge for edge in self.graph.edges}
-        self.parts: dict[tuple[Edge, int], NDArray[np.int64]] = {}
-        self.gradients: dict[tuple[int, int, int], NDArray[np.int64]] = {}
-        for edge in self.graph.edges:
-            for part in range(strategy[edge.dst].num_tasks):
-                self.parts[edge, part] = np.zeros_like(self.tensor(edge))
-            for part in range(strategy[edge.src].num_tasks):
-                self.gradients.setdefault((edge.src, edge.output, part), np.zeros_like(self.tensor(edge)))
-
-    def tensor(self, edge: Edge) -> NDArray[np.int64]:
-        """The edge's tensor: every element has its own tag."""
-        sizes = self.graph.operators[edge.src].outputs[edge.output].sizes
-        return np.arange(1, 1 + int(np.prod(sizes)), dtype=np.int64).reshape(sizes)
-
-    def written(self, edge: Edge, part: int) -> NDArray[np.int64]:
-        """What a source part holds of the edge's tensor; 0 elsewhere."""
-        operator, whole = self.graph.operators[edge.src], self.tensor(edge)
-        box = region(written_box(operator, edge.output, self.strategy[edge.src].box(operator, part)))
-        held = np.zeros_like(whole)
-        held[box] = whole[box]
-        return held
-
-    def needed(self, edge: Edge, part: int) -> NDArray[np.int64]:
-        """What a destination part needs of the edge's tensor; 0 elsewhere."""
-        box = region(needed_box(self.graph, edge, self.strategy[edge.dst].box(self.graph.operators[edge.dst], part)))
-        whole = self.tensor(edge)
-        wanted = np.zeros_like(whole)
-        wanted[box] = whole[box]
-        return wanted
-
-    def transfers(self, *, backward: bool) -> Iterable[tuple[Edge, Task]]:
-        """All transfers of one direction, and the edge whose tensor they move."""
-        num_operators = len(self.graph)
-        for task in self.tasks:
-            if task.kind == "transfer" and (task.key[0] >= 2 * num_operators) == backward:
-                phase = 4 * num_operators - 1 - task.key[0] if backward else task.key[0]
-                yield self.incoming[phase // 2, task.key[1]], task
-
-    def completes(self, operator: int, *, backward: bool) -> dict[int, int]:
-        """For each part of an operator, the task that completes it: its own, or the exchange behind it."""
-        phase = 4 * len(self.graph) - 2 * operator - 2 if backward else 2 * operator + 1
-        done = {}
-        for part in range(self.strategy[operator].num_tasks):
-            own = self.by_key[phase, 0, part, 0].id
-            behind = [task.id for task in self.tasks if task.key[:2] == (phase, 1) and own in task.in_tasks]
-            done[part] = behind[0] if behind else own
-        return done
-
-    def move_forward(self) -> None:
-        """Tensors to the parts that wait for a transfer, or for a source part on their own device."""
-        for edge, task in self.transfers(backward=False):
-            assert task.flow is not None and task.in_tasks == [self.completes(edge.src, backward=False)[task.flow.src_part]]
-            held = self.written(edge, task.flow.src_part)
-            for part, box in zip(task.flow.dst_parts, task.flow.boxes, strict=True):
-                assert task.id in self.by_key[2 * edge.dst + 1, 0, part, 0].in_tasks
-                self.parts[edge, part][region(box)] = held[region(box)]
-        for edge, part in self.parts:
-            waits_for = self.by_key[2 * edge.dst + 1, 0, part, 0].in_tasks
-            for src_part, done in self.completes(edge.src, backward=False).items():
-                if done in waits_for and self.strategy[edge.src].devices[src_part] == self.strategy[edge.dst].devices[part]:
-                    here = self.written(edge, src_part)
-                    self.parts[edge, part] += np.where(self.needed(edge, part) > 0, here, 0)
-
-    def move_backward(self) -> None:
-        """The gradient of every element back to the part that wrote it."""
-        for edge, task in self.transfers(backward=True):
-            assert task.flow is not None
-            done = self.completes(edge.dst, backward=True)
-            assert set(task.in_tasks) == {done[part] for part in task.flow.dst_parts}
-            assert task.id in self.waits_for(edge, task.flow.src_part)
-            for box in task.flow.boxes:
-                self.gradients[edge.src, edge.output, task.flow.src_part][region(box)] += 1
-        for edge, part in self.parts:
-            done_part = self.completes(edge.dst, backward=True)[part]
-            for src_part, device in enumerate(self.strategy[edge.src].devices):
-                if device == self.strategy[edge.dst].devices[part] and done_part in self.waits_for(edge, src_part):
-                    both = (self.written(edge, src_part) > 0) & (self.needed(edge, part) > 0)
-                    self.gradients[edge.src, edge.output, src_part] += both
-
-    def waits_for(self, edge: Edge, src_part: int) -> list[int]:
-        """What the backward task of a source part waits for."""
-        return self.by_key[4 * len(self.graph) - 2 * edge.src - 2, 0, src_part, 0].in_tasks
 
 
 @examples
@@ -409,6 +312,14 @@ def test_memory_is_what_the_devices_hold_and_received(seed: int) -> None:
     for operator, config in zip(problem.graph.operators, strategy.configs, strict=True):
         for device in config.devices:
             expected[device] += problem.saved_bytes(operator, config.degrees)
+    for members in problem.graph.weight_groups.values():
+        first, held = problem.graph.operators[members[0]], set()
+        for m in members:
+            for part, device in enumerate(strategy[m].devices):
+                units = range(*weight_interval(problem.graph.operators[m], strategy[m], part))
+                held |= {(device, unit) for unit in units}
+        for device, _ in held:
+            expected[device] += BYTES_PER_ELEMENT * first.num_weight_elements // first.num_weight_units
     for task in task_graph.tasks:
         if task.flow is not None:
             expected[task.flow.dst_device] += task.num_bytes

@@ -95,9 +95,7 @@ def test_saving_replaces_the_file_and_leaves_no_other(strategy: Strategy, path: 
     assert [entry.name for entry in path.parent.iterdir()] == ["strategy.json"]
 
 
-def test_saving_that_fails_keeps_the_old_file(
-    strategy: Strategy, path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_saving_that_fails_keeps_the_old_file(strategy: Strategy, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     strategy.save(path)
     before = path.read_text()
 

@@ -2,6 +2,7 @@
 
 import heapq
 import json
+from itertools import pairwise
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -158,7 +159,7 @@ def test_events_of_one_row_do_not_overlap(task_graph: TaskGraph) -> None:
     for row in {event["tid"] for event in events}:
         runs = sorted((event["ts"], event["ts"] + event["dur"]) for event in events if event["tid"] == row)
 
-        assert all(end <= start + 1e-6 for (_, end), (start, _) in zip(runs, runs[1:], strict=False))
+        assert all(end <= start + 1e-6 for (_, end), (start, _) in pairwise(runs))
 
 
 def test_writing_a_timeline_leaves_no_other_file(task_graph: TaskGraph, tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from sim.strategy import ParallelConfig, Strategy
 from sim.sync import SCHEMES, Sync
 from sim.topology import DeviceTopology, Reading
 
+OFTEN: tuple[Variant, ...] = ("free", "free", "injective", "block", "aligned")
 AXES = {1: ("sample",), 2: VECTOR, 3: SEQUENCE, 4: IMAGE}
 
 
@@ -227,7 +228,12 @@ def random_topology(random: Random, *, max_devices: int = 6) -> DeviceTopology:
     num_devices = random.randint(1, max_devices)
     nodes = sorted(random.randrange(random.choice([1, 2, 3])) for _ in range(num_devices))
     devices = [
-        {"name": f"d{d}", "kind": random.choice(["p100", "k80"]), "node": node, "memory_gb": random.choice([1e-7, 1e-6])}
+        {
+            "name": f"d{d}",
+            "kind": random.choice(["p100", "k80"]),
+            "node": node,
+            "memory_gb": random.choice([1e-7, 1e-6]),
+        }
         for d, node in enumerate(nodes)
     ]
     names = [f"d{d}" for d in range(num_devices)]
@@ -287,7 +293,7 @@ def random_problem(
     graph = random_graph(random, max_operators=max_operators, has_custom=has_table)
     topology = random_topology(random, max_devices=max_devices)
     cost: CostSource = random_times(random, graph, topology.num_devices) if has_table else AnalyticCost()
-    chosen = variant or random.choice(["free", "free", "injective", "block", "aligned"])
+    chosen = random.choice(OFTEN) if variant is None else variant
     space = SoapSpace(graph, topology, variant=chosen, dims=random.choice(["SOAP", "SOAP", "SAP", "O"]))
     scheme, copies = random.choice(SCHEMES), random.choice([0, 1, 2])
     sync = Sync(scheme=scheme, overlap=random.random() < 0.7, optimizer_copies=copies)  # type: ignore[arg-type]

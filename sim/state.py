@@ -1,0 +1,63 @@
+"""The arrays of one simulation: how they start, and how they grow."""
+
+from typing import Any
+
+import numpy as np
+
+from sim.kernels.layout import BLOCK_COLUMNS, NEED_ARENA, NEED_TASKS, NUM_SCALARS, State, Tables
+
+INITIAL_SLOTS = 4096
+TASK_FIELDS = (
+    *("exe", "key", "res", "res_len", "owner", "num_bytes", "time", "new_time", "cnt"),
+    *("order", "new_order", "heap_time", "heap_key", "heap_task"),
+)
+"""Fields with an entry for each task slot."""
+
+INT32_TASK_FIELDS = ("res_len", "owner", "cnt", "order", "new_order", "heap_task")
+
+
+def empty_state(tables: Tables) -> State:
+    """Arrays of a modest size, with nothing in them."""
+    num_devices = len(tables.device)
+    num_blocks = len(tables.op) + len(tables.edge) + len(tables.group)
+    num_resources = num_devices + len(tables.bandwidth)
+    # A proposal replaces an operator, its edges and its weight group.
+    num_saved = int((np.diff(tables.in_ptr) + np.diff(tables.out_ptr)).max()) + 2
+    int64, int32 = np.int64, np.int32
+    arrays: dict[str, Any] = {
+        "block": np.zeros((num_blocks, BLOCK_COLUMNS), int64),
+        "saved": np.zeros((num_saved, BLOCK_COLUMNS), int64),
+        "saved_id": np.zeros(num_saved, int64),
+        "arena": np.zeros(16 * INITIAL_SLOTS, int32),
+        "task_free": np.zeros(64, int64),
+        "seg_free": np.zeros(64, int64),
+        "devices": np.zeros(num_devices, int32),
+        "scratch": np.zeros(INITIAL_SLOTS + 16 * num_devices, int32),
+        "need": np.zeros((8, num_devices + 1), int64),
+        "num": np.zeros(NUM_SCALARS, int64),
+        "real": np.zeros(1, np.float64),
+    }
+    for field in ("memory", "new_memory"):
+        arrays[field] = np.zeros(num_devices, int64)
+    for field in ("load", "new_load", "rest", "free_at", "stamp", "slot"):
+        arrays[field] = np.zeros(num_resources, int64)
+    for field in TASK_FIELDS:
+        shape = (INITIAL_SLOTS, 3) if field in ("time", "new_time") else (INITIAL_SLOTS,)
+        arrays[field] = np.zeros(shape, int32 if field in INT32_TASK_FIELDS else int64)
+    return State(**arrays)
+
+
+def copied(state: State) -> State:
+    """An independent copy."""
+    arrays: Any = [array.copy() for array in state]
+    return State(*arrays)
+
+
+def grown(state: State, status: int) -> State:
+    """The state with twice the room where a kernel's ``status`` says that it found too little."""
+    fields = {NEED_TASKS: TASK_FIELDS, NEED_ARENA: ("arena",)}.get(status, ("scratch",))
+    doubled: dict[str, Any] = {}
+    for field in fields:
+        array = getattr(state, field)
+        doubled[field] = np.concatenate([array, np.zeros_like(array)])
+    return state._replace(**doubled)
