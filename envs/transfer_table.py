@@ -92,7 +92,8 @@ class TransferTable:
         local = volumes[rows, parts, everywhere]
         inside_ns = (nearby - local).max(axis=1) * self._inside_ns
         across_ns = ((needed - nearby) @ self._is_in_node).max(axis=1) * self._across_ns
-        total: Floats = self._num_directions * (inside_ns + across_ns) / self._iteration_ns
+        # What is lacking is a difference of float32 sums: rounding may leave it a little below 0.
+        total: Floats = self._num_directions * np.maximum(inside_ns + across_ns, 0) / self._iteration_ns
         return total
 
     def _by_device(self, edge: int, to_candidates: bool, fixed: ParallelConfig) -> Floats:

@@ -26,6 +26,9 @@ class StrategyVectorEnv(VectorEnv[Arrays, NDArray[np.int64], NDArray[Any]]):
     Ended episodes start anew within the same step: ``infos["final_obs"]`` and ``infos["final_info"]`` hold what the
     single environment would have returned, as in Gymnasium's SyncVectorEnv.
 
+    Measured on NMT, 16 P100s, 16 episodes, one core: 4,300 steps/s against 2,490 of Stable-Baselines3's DummyVecEnv
+    where all steps keep data parallelism, 2,970 against 1,550 where they are random; a simulation takes most of both.
+
     Args:
         mdp: the process.
         observation: makes the observation from it.
