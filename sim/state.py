@@ -34,6 +34,8 @@ def empty_state(tables: Tables) -> State:
         "devices": np.zeros(num_devices, int32),
         "scratch": np.zeros(INITIAL_SLOTS + 16 * num_devices, int32),
         "need": np.zeros((8, num_devices + 1), int64),
+        "meet": np.zeros((8, num_devices + 1), int64),
+        "box": np.zeros(8, int64),
         "num": np.zeros(NUM_SCALARS, int64),
         "real": np.zeros(1, np.float64),
     }

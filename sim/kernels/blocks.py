@@ -21,7 +21,7 @@ from sim.kernels.layout import (
 )
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True)
 def pack(phase, a, b, c):
     """A task key as one integer that sorts like the tuple: 20, 13, 15 and 15 bits."""
     return (phase << 43) | (a << 30) | (b << 15) | c
@@ -81,25 +81,25 @@ def release_block(st, row):
     st.task_free[row[TASK_CLASS]] = row[BASE]
 
 
-@njit(cache=True, inline="always")
-def set_task(st, t, exe, key, res, res_len, num_bytes):
-    """Fill a task slot."""
-    st.exe[t], st.key[t] = exe, key
-    st.res[t], st.res_len[t] = res, res_len
-    st.num_bytes[t] = num_bytes
+@njit(cache=True)
+def set_task(exes, keys, res, res_len, sizes, t, exe, key, first, length, num_bytes):
+    """Fill task slot t. Modified in place: ``st.exe``, ``st.key``, ``st.res``, ``st.res_len``, ``st.num_bytes``."""
+    exes[t], keys[t] = exe, key
+    res[t], res_len[t] = first, length
+    sizes[t] = num_bytes
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True)
 def rounded(nanoseconds):
     """The one rounding of a duration (``sim.collectives.rounded``)."""
     return np.int64(nanoseconds + 0.5)
 
 
-@njit(cache=True, inline="always")
-def transfer_ns(tb, src, dst, num_bytes):
+@njit(cache=True)
+def transfer_ns(route_ns, route_bandwidth, num_devices, src, dst, num_bytes):
     """Time of one message on an idle network (``sim.collectives.transfer_ns``)."""
-    pair = src * tb.device.shape[0] + dst
-    return rounded(tb.route_ns[pair] + num_bytes / tb.route_bandwidth[pair])
+    pair = src * num_devices + dst
+    return rounded(route_ns[pair] + num_bytes / route_bandwidth[pair])
 
 
 @njit(cache=True)
@@ -112,52 +112,55 @@ def ring_through(tb, st, holders, count, work, position):
     Returns:
         The arena's position behind the list, or -1 (arena) or -2 (scratch) if there was no room.
     """
-    num_devices, num = tb.device.shape[0], st.num
+    device_table, bandwidth, num = tb.device, tb.bandwidth, st.num
+    route, route_ptr, route_ns = tb.route, tb.route_ptr, tb.route_ns
+    scratch, stamp, slot, arena, real = st.scratch, st.stamp, st.slot, st.arena, st.real
+    num_devices = device_table.shape[0]
     ring, nodes = work, work + count
-    if work + 2 * count > st.scratch.shape[0]:
+    if work + 2 * count > scratch.shape[0]:
         return -2
     # Distinct devices in order of appearance, then stably by first appearance of their nodes.
     num[STAMP] += 1
     mark, size = num[STAMP], 0
     for h in range(count):
         device = holders[h]
-        if st.stamp[device] != mark:
-            st.stamp[device] = mark
-            st.scratch[nodes + size] = device
+        if stamp[device] != mark:
+            stamp[device] = mark
+            scratch[nodes + size] = device
             size += 1
     placed = 0
     for h in range(size):
-        device = st.scratch[nodes + h]
+        device = scratch[nodes + h]
         if device < 0:
             continue
-        node = tb.device[device, NODE]
+        node = device_table[device, NODE]
         for k in range(h, size):
-            other = st.scratch[nodes + k]
-            if other >= 0 and tb.device[other, NODE] == node:
-                st.scratch[ring + placed] = other
-                st.scratch[nodes + k] = -1
+            other = scratch[nodes + k]
+            if other >= 0 and device_table[other, NODE] == node:
+                scratch[ring + placed] = other
+                scratch[nodes + k] = -1
                 placed += 1
     num[RING_SIZE], num[RING_LATENCY] = size, 0
-    st.real[0] = np.inf
+    real[0] = np.inf
     if size == 1:
         return position
     num[STAMP] += 1
     mark, end = num[STAMP], position
     for h in range(size):
-        following = st.scratch[ring + h + 1] if h + 1 < size else st.scratch[ring]
-        pair = st.scratch[ring + h] * num_devices + following
-        num[RING_LATENCY] = max(num[RING_LATENCY], tb.route_ns[pair])
-        if end + tb.route_ptr[pair + 1] - tb.route_ptr[pair] > st.arena.shape[0]:
+        following = scratch[ring + h + 1] if h + 1 < size else scratch[ring]
+        pair = scratch[ring + h] * num_devices + following
+        num[RING_LATENCY] = max(num[RING_LATENCY], route_ns[pair])
+        if end + route_ptr[pair + 1] - route_ptr[pair] > arena.shape[0]:
             return -1
-        for r in range(tb.route_ptr[pair], tb.route_ptr[pair + 1]):
-            resource = tb.route[r]
-            if st.stamp[resource] != mark:
-                st.stamp[resource] = mark
-                st.slot[resource] = 0
-                st.arena[end] = resource
+        for r in range(route_ptr[pair], route_ptr[pair + 1]):
+            resource = route[r]
+            if stamp[resource] != mark:
+                stamp[resource] = mark
+                slot[resource] = 0
+                arena[end] = resource
                 end += 1
-            st.slot[resource] += 1
+            slot[resource] += 1
     for r in range(position, end):
-        resource = st.arena[r]
-        st.real[0] = min(st.real[0], tb.bandwidth[resource - num_devices] / st.slot[resource])
+        resource = arena[r]
+        real[0] = min(real[0], bandwidth[resource - num_devices] / slot[resource])
     return end

@@ -103,7 +103,7 @@ def full(tb, rows, st, config_rows, config_ptr, config_devices):
     st.seg_free[:] = -1
     st.new_memory[:] = 0
     st.new_load[:] = 0
-    bounds, shards = np.empty((4, 4), np.int64), np.empty(5, np.int64)
+    shards = np.empty(5, np.int64)
     n, num_edges = tb.op.shape[0], tb.edge.shape[0]
     for i in range(n):
         num_parts = config_ptr[i + 1] - config_ptr[i]
@@ -113,7 +113,7 @@ def full(tb, rows, st, config_rows, config_ptr, config_devices):
         if status != DONE:
             return status
     for e in range(num_edges):
-        status = build_edge(tb, rows, st, e, bounds)
+        status = build_edge(tb, rows, st, e)
         if status != DONE:
             return status
     for g in range(tb.group.shape[0]):
@@ -202,20 +202,20 @@ def propose(tb, rows, st, i, row, num_parts, cutoff):
     proposal's timeline and memory. If the status is not DONE, all blocks are as before.
     """
     n, num_edges, num = tb.op.shape[0], tb.edge.shape[0], st.num
-    bounds, shards = np.empty((4, 4), np.int64), np.empty(5, np.int64)
+    shards = np.empty(5, np.int64)
     cut_time, cut_key, cut_position = find_cut(tb, st, i)
     num[CUT_POSITION], num[NUM_SAVED] = cut_position, 0
     st.new_memory[:] = st.memory
     st.new_load[:] = st.load
-    status = replace(tb, rows, st, i, i, row, num_parts, bounds, shards)
+    status = replace(tb, rows, st, i, i, row, num_parts, shards)
     for e in range(tb.in_ptr[i], tb.in_ptr[i + 1]):
         if status == DONE:
-            status = replace(tb, rows, st, n + e, i, row, num_parts, bounds, shards)
+            status = replace(tb, rows, st, n + e, i, row, num_parts, shards)
     for r in range(tb.out_ptr[i], tb.out_ptr[i + 1]):
         if status == DONE:
-            status = replace(tb, rows, st, n + tb.out_edge[r], i, row, num_parts, bounds, shards)
+            status = replace(tb, rows, st, n + tb.out_edge[r], i, row, num_parts, shards)
     if status == DONE and tb.op[i, GROUP] >= 0:
-        status = replace(tb, rows, st, n + num_edges + tb.op[i, GROUP], i, row, num_parts, bounds, shards)
+        status = replace(tb, rows, st, n + num_edges + tb.op[i, GROUP], i, row, num_parts, shards)
     if status == DONE:
         add_up(tb, st)
         status = simulate(tb, st, cut_position, cut_time, cut_key, cutoff - num[NEW_SERIAL_SUM])
@@ -225,7 +225,7 @@ def propose(tb, rows, st, i, row, num_parts, cutoff):
 
 
 @njit(cache=True)
-def replace(tb, rows, st, b, i, row, num_parts, bounds, shards):
+def replace(tb, rows, st, b, i, row, num_parts, shards):
     """Build block ``b`` anew, saving the old one.
 
     Modified in place: the block, ``st.saved``, the proposal's memory and load.
@@ -238,7 +238,7 @@ def replace(tb, rows, st, b, i, row, num_parts, bounds, shards):
     if b < n:
         status = build_operator(tb, rows, st, i, row, num_parts)
     elif b < n + num_edges:
-        status = build_edge(tb, rows, st, b - n, bounds)
+        status = build_edge(tb, rows, st, b - n)
     else:
         status = build_group(tb, rows, st, b - n - num_edges, shards)
     if status == DONE:

@@ -10,7 +10,7 @@ An entry >= 0 is a transfer; ~p stands for part p itself, on the same device.
 
 from numba import njit
 
-from sim.kernels.blocks import claim_block, pack, set_task, transfer_ns
+from sim.kernels.blocks import claim_block, pack, rounded
 from sim.kernels.layout import (
     A_DIM,
     A_DIVISOR,
@@ -49,90 +49,126 @@ BYTES_PER_ELEMENT = 4
 
 
 @njit(cache=True)
-def needed_intervals(tb, rows, st, e, dst_row):
-    """Intervals of the tensor's axes that each index of the consumer's dimensions needs.
+def prepare_axes(edge, src_sizes, dst_sizes, src_degrees, dst_degrees, need, meet):
+    """Intervals of the tensor's axes: what each index of the consumer's dimensions needs, and which indices meet.
 
-    Modified in place: ``st.need[2a]`` (low) and ``st.need[2a + 1]`` (high) for axis a.
+    Intervals only grow with the index, so the consumer's indices that meet a source index are a range.
+
+    Args:
+        edge: (EDGE_COLUMNS,) the edge.
+        src_sizes: extents of the producer's dimensions; dst_sizes: of the consumer's.
+        src_degrees: parts along the producer's dimensions; dst_degrees: along the consumer's.
+
+    Modified in place: ``need[2a]`` (low) and ``need[2a + 1]`` (high) of the consumer's index along axis a;
+    ``meet[2a]`` (first) and ``meet[2a + 1]`` (behind the last) of the producer's index.
     """
-    dst = tb.edge[e, DST]
     for a in range(4):
-        axis = tb.edge[e, AXIS + a * AXIS_COLUMNS : AXIS + (a + 1) * AXIS_COLUMNS]
-        dim = axis[A_DIM]
+        at = AXIS + a * AXIS_COLUMNS
+        size, src_dim, dim = edge[at + A_SIZE], edge[at + A_SRC_DIM], edge[at + A_DIM]
         if dim < 0:
-            st.need[2 * a, 0], st.need[2 * a + 1, 0] = 0, axis[A_SIZE]
+            need[2 * a, 0], need[2 * a + 1, 0] = 0, size
             continue
-        degree = rows[dst_row, DEGREE + dim]
-        length = tb.op[dst, SIZE + dim] // degree
+        degree = dst_degrees[dim]
+        length = dst_sizes[dim] // degree
+        stride, divisor, pad, kernel = edge[at + A_STRIDE], edge[at + A_DIVISOR], edge[at + A_PAD], edge[at + A_KERNEL]
         for y in range(degree):
-            first = y * length * axis[A_STRIDE] // axis[A_DIVISOR] - axis[A_PAD]
-            last = ((y + 1) * length - 1) * axis[A_STRIDE] // axis[A_DIVISOR] - axis[A_PAD]
-            st.need[2 * a, y] = max(0, first)
-            st.need[2 * a + 1, y] = min(axis[A_SIZE], last + axis[A_KERNEL])
+            need[2 * a, y] = max(0, y * length * stride // divisor - pad)
+            need[2 * a + 1, y] = min(size, ((y + 1) * length - 1) * stride // divisor - pad + kernel)
+        src_degree, src_length = 1, size
+        if src_dim >= 0:
+            src_degree = src_degrees[src_dim]
+            src_length = src_sizes[src_dim] // src_degree
+        y = 0
+        for x in range(src_degree):
+            low, high = x * src_length, (x + 1) * src_length
+            while y > 0 and need[2 * a + 1, y - 1] > low:
+                y -= 1
+            while y < degree and min(high, need[2 * a + 1, y]) <= max(low, need[2 * a, y]):
+                y += 1
+            meet[2 * a, x] = y
+            while y < degree and min(high, need[2 * a + 1, y]) > max(low, need[2 * a, y]):
+                y += 1
+            meet[2 * a + 1, x] = y
 
 
 @njit(cache=True)
-def union_elements(tb, rows, st, e, dst_row, low, high, parts, count):
-    """Elements of [low, high) that at least one of the destination ``parts[:count]`` needs.
-
-    Boxes with the same indices along the windowed dimensions are equal; without halo all others are disjoint.
-    """
-    windowed = tb.edge[e, AXIS + A_DIM :: AXIS_COLUMNS]
-    total = 0
-    if tb.edge[e, HALO] == 0:
-        for p in range(count):
-            is_first = True
-            for q in range(p):
-                if same_box(rows, dst_row, windowed, parts[p], parts[q]):
-                    is_first = False
-                    break
-            if is_first:
-                total += box_elements(rows, st, dst_row, windowed, low, high, parts[p])
-        return total
-    # Every element of the source box is in or out: walk along the first axis in runs that all boxes treat alike.
-    return union_along(rows, st, dst_row, windowed, low, high, parts, count)
-
-
-@njit(cache=True, inline="always")
-def coordinate(rows, row, part, dim):
+def coordinate(degrees, part, dim):
     """Index of a part along a dimension."""
     for d in range(3, dim, -1):
-        part //= rows[row, DEGREE + d]
-    return part % rows[row, DEGREE + dim]
+        part //= degrees[d]
+    return part % degrees[dim]
 
 
-@njit(cache=True, inline="always")
-def same_box(rows, row, windowed, p, q):
-    """Whether two destination parts need the same box."""
+@njit(cache=True)
+def source_box(edge, src_sizes, src_degrees, part, box):
+    """The box of the edge's tensor that a source part writes.
+
+    Modified in place: ``box``, (8,): low ends, then high ends.
+    """
     for a in range(4):
-        dim = windowed[a]
-        if dim >= 0 and coordinate(rows, row, p, dim) != coordinate(rows, row, q, dim):
-            return False
-    return True
+        size, dim = edge[AXIS + a * AXIS_COLUMNS + A_SIZE], edge[AXIS + a * AXIS_COLUMNS + A_SRC_DIM]
+        box[a], box[4 + a] = 0, size
+        if dim >= 0:
+            length = src_sizes[dim] // src_degrees[dim]
+            index = coordinate(src_degrees, part, dim)
+            box[a], box[4 + a] = index * length, (index + 1) * length
 
 
-@njit(cache=True, inline="always")
-def clipped(rows, st, row, windowed, low, high, part, a):
+@njit(cache=True)
+def clipped(edge, dst_degrees, need, box, part, a):
     """What a destination part needs of the source box along axis a."""
-    y = coordinate(rows, row, part, windowed[a]) if windowed[a] >= 0 else 0
-    return max(low[a], st.need[2 * a, y]), min(high[a], st.need[2 * a + 1, y])
+    dim = edge[AXIS + a * AXIS_COLUMNS + A_DIM]
+    y = coordinate(dst_degrees, part, dim) if dim >= 0 else 0
+    return max(box[a], need[2 * a, y]), min(box[4 + a], need[2 * a + 1, y])
 
 
-@njit(cache=True, inline="always")
-def box_elements(rows, st, row, windowed, low, high, part):
+@njit(cache=True)
+def box_elements(edge, dst_degrees, need, box, part):
     """Elements of the source box that one destination part needs."""
     elements = 1
     for a in range(4):
-        first, last = clipped(rows, st, row, windowed, low, high, part, a)
+        first, last = clipped(edge, dst_degrees, need, box, part, a)
         elements *= max(0, last - first)
     return elements
 
 
 @njit(cache=True)
-def next_bound(rows, st, row, windowed, low, high, parts, count, a, position):
-    """The next interval end beyond ``position`` along axis a."""
-    bound = high[a]
+def same_box(edge, dst_degrees, p, q):
+    """Whether two destination parts need the same box."""
+    for a in range(4):
+        dim = edge[AXIS + a * AXIS_COLUMNS + A_DIM]
+        if dim >= 0 and coordinate(dst_degrees, p, dim) != coordinate(dst_degrees, q, dim):
+            return False
+    return True
+
+
+@njit(cache=True)
+def union_elements(edge, dst_degrees, need, box, parts, count):
+    """Elements of the source box that at least one of the destination ``parts[:count]`` needs.
+
+    Parts with the same indices along the windowed dimensions need the same; without halo all others' boxes are
+    disjoint.
+    """
+    if edge[HALO]:
+        return union_along(edge, dst_degrees, need, box, parts, count)
+    total = 0
     for p in range(count):
-        first, last = clipped(rows, st, row, windowed, low, high, parts[p], a)
+        is_first = True
+        for q in range(p):
+            if same_box(edge, dst_degrees, parts[p], parts[q]):
+                is_first = False
+                break
+        if is_first:
+            total += box_elements(edge, dst_degrees, need, box, parts[p])
+    return total
+
+
+@njit(cache=True)
+def next_bound(edge, dst_degrees, need, box, parts, count, a, position):
+    """The next interval end beyond ``position`` along axis a."""
+    bound = box[4 + a]
+    for p in range(count):
+        first, last = clipped(edge, dst_degrees, need, box, parts[p], a)
         if position < first < bound:
             bound = first
         if position < last < bound:
@@ -141,29 +177,36 @@ def next_bound(rows, st, row, windowed, low, high, parts, count, a, position):
 
 
 @njit(cache=True)
-def union_along(rows, st, row, windowed, low, high, parts, count):
+def is_needed(edge, dst_degrees, need, box, parts, count, w0, w1, w2, w3):
+    """Whether some destination part needs the element at (w0, w1, w2, w3)."""
+    for p in range(count):
+        f0, l0 = clipped(edge, dst_degrees, need, box, parts[p], 0)
+        f1, l1 = clipped(edge, dst_degrees, need, box, parts[p], 1)
+        f2, l2 = clipped(edge, dst_degrees, need, box, parts[p], 2)
+        f3, l3 = clipped(edge, dst_degrees, need, box, parts[p], 3)
+        if f0 <= w0 < l0 and f1 <= w1 < l1 and f2 <= w2 < l2 and f3 <= w3 < l3:
+            return True
+    return False
+
+
+@njit(cache=True)
+def union_along(edge, dst_degrees, need, box, parts, count):
     """Volume of a union of boxes: the cells between all interval ends, each in or out."""
     total = 0
-    w0 = low[0]
-    while w0 < high[0]:
-        e0 = next_bound(rows, st, row, windowed, low, high, parts, count, 0, w0)
-        w1 = low[1]
-        while w1 < high[1]:
-            e1 = next_bound(rows, st, row, windowed, low, high, parts, count, 1, w1)
-            w2 = low[2]
-            while w2 < high[2]:
-                e2 = next_bound(rows, st, row, windowed, low, high, parts, count, 2, w2)
-                w3 = low[3]
-                while w3 < high[3]:
-                    e3 = next_bound(rows, st, row, windowed, low, high, parts, count, 3, w3)
-                    for p in range(count):
-                        f0, l0 = clipped(rows, st, row, windowed, low, high, parts[p], 0)
-                        f1, l1 = clipped(rows, st, row, windowed, low, high, parts[p], 1)
-                        f2, l2 = clipped(rows, st, row, windowed, low, high, parts[p], 2)
-                        f3, l3 = clipped(rows, st, row, windowed, low, high, parts[p], 3)
-                        if f0 <= w0 < l0 and f1 <= w1 < l1 and f2 <= w2 < l2 and f3 <= w3 < l3:
-                            total += (e0 - w0) * (e1 - w1) * (e2 - w2) * (e3 - w3)
-                            break
+    w0 = box[0]
+    while w0 < box[4]:
+        e0 = next_bound(edge, dst_degrees, need, box, parts, count, 0, w0)
+        w1 = box[1]
+        while w1 < box[5]:
+            e1 = next_bound(edge, dst_degrees, need, box, parts, count, 1, w1)
+            w2 = box[2]
+            while w2 < box[6]:
+                e2 = next_bound(edge, dst_degrees, need, box, parts, count, 2, w2)
+                w3 = box[3]
+                while w3 < box[7]:
+                    e3 = next_bound(edge, dst_degrees, need, box, parts, count, 3, w3)
+                    if is_needed(edge, dst_degrees, need, box, parts, count, w0, w1, w2, w3):
+                        total += (e0 - w0) * (e1 - w1) * (e2 - w2) * (e3 - w3)
                     w3 = e3
                 w2 = e2
             w1 = e1
@@ -171,84 +214,60 @@ def union_along(rows, st, row, windowed, low, high, parts, count):
     return total
 
 
-@njit(cache=True, inline="always")
-def source_box(tb, rows, e, src_row, part, low, high):
-    """The box of the edge's tensor that a source part writes. Modified in place: ``low`` and ``high``, (4,)."""
-    src = tb.edge[e, SRC]
-    for a in range(4):
-        size, dim = tb.edge[e, AXIS + a * AXIS_COLUMNS + A_SIZE], tb.edge[e, AXIS + a * AXIS_COLUMNS + A_SRC_DIM]
-        low[a], high[a] = 0, size
-        if dim >= 0:
-            length = tb.op[src, SIZE + dim] // rows[src_row, DEGREE + dim]
-            index = coordinate(rows, src_row, part, dim)
-            low[a], high[a] = index * length, (index + 1) * length
-
-
-@njit(cache=True, inline="always")
-def meeting_range(tb, rows, st, e, dst_row, low, high, first, last):
-    """Indices along each consumer dimension whose needs meet the source box.
-
-    Intervals only grow with the index, so the indices that meet are a range.
-    Modified in place: ``first`` and ``last`` (exclusive), (4,).
-    """
-    for d in range(4):
-        first[d], last[d] = 0, rows[dst_row, DEGREE + d]
-    for a in range(4):
-        dim = tb.edge[e, AXIS + a * AXIS_COLUMNS + A_DIM]
-        if dim < 0:
-            continue
-        y, end = first[dim], last[dim]
-        while y < end and min(high[a], st.need[2 * a + 1, y]) <= max(low[a], st.need[2 * a, y]):
-            y += 1
-        first[dim] = y
-        while y < end and min(high[a], st.need[2 * a + 1, y]) > max(low[a], st.need[2 * a, y]):
-            y += 1
-        last[dim] = y
-
-
 @njit(cache=True)
-def list_pairs(tb, rows, st, e, bounds):
+def list_pairs(edge, src_degrees, dst_degrees, meet, src_devices, num_src, dst_devices, scratch, stamp, slot, num):
     """All pairs of parts that share a sub-tensor, by source part, then destination part.
 
-    Modified in place: ``st.scratch`` from 0: (source part, destination part, transfer or -1 if on one device).
+    Modified in place: ``scratch`` from 0: (source part, destination part, transfer or -1 if on one device); marks.
 
     Returns:
         Pairs and transfers, or -1 pairs if the scratch space is too small.
     """
-    src, dst = tb.edge[e, SRC], tb.edge[e, DST]
-    src_row, dst_row = st.block[src, ROW], st.block[dst, ROW]
-    src_devices, dst_devices = st.arena[st.block[src, SEG] :], st.arena[st.block[dst, SEG] :]
-    low, high, first, last = bounds[0], bounds[1], bounds[2], bounds[3]
-    d1, d2, d3 = rows[dst_row, DEGREE + 1], rows[dst_row, DEGREE + 2], rows[dst_row, DEGREE + 3]
-    limit = st.scratch.shape[0]
-    pairs, transfers = 0, 0
-    for s in range(st.block[src, PARTS]):
-        source_box(tb, rows, e, src_row, s, low, high)
-        meeting_range(tb, rows, st, e, dst_row, low, high, first, last)
-        st.num[STAMP] += 1
-        mark, here = st.num[STAMP], src_devices[s]
-        for y0 in range(first[0], last[0]):
-            for y1 in range(first[1], last[1]):
-                for y2 in range(first[2], last[2]):
-                    for y3 in range(first[3], last[3]):
+    limit = scratch.shape[0]
+    mark, pairs, transfers = num[STAMP], 0, 0
+    d1, d2, d3 = dst_degrees[1], dst_degrees[2], dst_degrees[3]
+    for s in range(num_src):
+        f0, f1, f2, f3 = 0, 0, 0, 0
+        l0, l1, l2, l3 = dst_degrees[0], d1, d2, d3
+        for a in range(4):
+            at = AXIS + a * AXIS_COLUMNS
+            dim, src_dim = edge[at + A_DIM], edge[at + A_SRC_DIM]
+            if dim < 0:
+                continue
+            x = coordinate(src_degrees, s, src_dim) if src_dim >= 0 else 0
+            if dim == 0:
+                f0, l0 = meet[2 * a, x], meet[2 * a + 1, x]
+            elif dim == 1:
+                f1, l1 = meet[2 * a, x], meet[2 * a + 1, x]
+            elif dim == 2:
+                f2, l2 = meet[2 * a, x], meet[2 * a + 1, x]
+            else:
+                f3, l3 = meet[2 * a, x], meet[2 * a + 1, x]
+        mark += 1
+        here = src_devices[s]
+        for y0 in range(f0, l0):
+            for y1 in range(f1, l1):
+                for y2 in range(f2, l2):
+                    for y3 in range(f3, l3):
                         if 3 * pairs + 3 > limit:
                             return -1, 0
                         q = ((y0 * d1 + y1) * d2 + y2) * d3 + y3
                         device, transfer = dst_devices[q], -1
                         if device != here:
-                            if st.stamp[device] != mark:
-                                st.stamp[device], st.slot[device] = mark, transfers
+                            if stamp[device] != mark:
+                                stamp[device], slot[device] = mark, transfers
                                 transfers += 1
-                            transfer = st.slot[device]
-                        st.scratch[3 * pairs] = s
-                        st.scratch[3 * pairs + 1] = q
-                        st.scratch[3 * pairs + 2] = transfer
+                            transfer = slot[device]
+                        scratch[3 * pairs] = s
+                        scratch[3 * pairs + 1] = q
+                        scratch[3 * pairs + 2] = transfer
                         pairs += 1
+    num[STAMP] = mark
     return pairs, transfers
 
 
 @njit(cache=True)
-def write_lists(st, top, num_src, num_dst, pairs, transfers):
+def write_lists(arena, scratch, top, num_src, num_dst, pairs, transfers):
     """Turn the pairs in the scratch space into the segment's lists at ``top``.
 
     Modified in place: the arena from ``top``.
@@ -256,7 +275,6 @@ def write_lists(st, top, num_src, num_dst, pairs, transfers):
     Returns:
         Length of the segment.
     """
-    arena, scratch = st.arena, st.scratch
     out = E_HEADER
     into = out + num_src + 1 + pairs
     dst_list = into + num_dst + 1 + pairs
@@ -310,58 +328,85 @@ def write_lists(st, top, num_src, num_dst, pairs, transfers):
 
 
 @njit(cache=True)
-def build_edge(tb, rows, st, e, bounds):
+def build_edge(tb, rows, st, e):
     """Build the block of edge ``e`` from the configs of its two operators.
-
-    Args:
-        bounds: (4, 4) int64 work space.
 
     Modified in place: block n + e, its slots and segment.
     """
-    n, b, top = tb.op.shape[0], tb.op.shape[0] + e, st.num[SEG_TOP]
-    src, dst = tb.edge[e, SRC], tb.edge[e, DST]
-    src_row, dst_row = st.block[src, ROW], st.block[dst, ROW]
+    b, top, arena, scratch = tb.op.shape[0] + e, st.num[SEG_TOP], st.arena, st.scratch
+    edge, src, dst = tb.edge[e], tb.edge[e, SRC], tb.edge[e, DST]
+    src_sizes, dst_sizes = tb.op[src, SIZE : SIZE + 4], tb.op[dst, SIZE : SIZE + 4]
+    src_degrees = rows[st.block[src, ROW], DEGREE : DEGREE + 4]
+    dst_degrees = rows[st.block[dst, ROW], DEGREE : DEGREE + 4]
     num_src, num_dst = st.block[src, PARTS], st.block[dst, PARTS]
-    needed_intervals(tb, rows, st, e, dst_row)
-    pairs, transfers = list_pairs(tb, rows, st, e, bounds)
+    src_devices = arena[st.block[src, SEG] : st.block[src, SEG] + num_src]
+    dst_devices = arena[st.block[dst, SEG] : st.block[dst, SEG] + num_dst]
+    prepare_axes(edge, src_sizes, dst_sizes, src_degrees, dst_degrees, st.need, st.meet)
+    pairs, transfers = list_pairs(
+        edge,
+        src_degrees,
+        dst_degrees,
+        st.meet,
+        src_devices,
+        num_src,
+        dst_devices,
+        st.scratch,
+        st.stamp,
+        st.slot,
+        st.num,
+    )
     if pairs < 0:
         return NEED_SCRATCH
     bound = E_HEADER + num_src + num_dst + 3 + 3 * pairs + 3 * transfers
-    if top + bound > st.arena.shape[0]:
+    if top + bound > arena.shape[0]:
         return NEED_ARENA
-    length = write_lists(st, top, num_src, num_dst, pairs, transfers)
+    length = write_lists(arena, scratch, top, num_src, num_dst, pairs, transfers)
     status = claim_block(st, b, transfers * (1 + tb.flags[TRAINING]), top, length)
     if status != DONE:
         return status
     block = st.block[b]
     block[PARTS], block[EXCHANGES], block[ROW], block[COMM], block[SERIAL] = transfers, 0, 0, 0, 0
-    home, base = block[SEG], block[BASE]
-    src_devices, dst_devices = st.arena[st.block[src, SEG] :], st.arena[st.block[dst, SEG] :]
-    ptr, sources = home + st.arena[home + E_DST_LIST], home + st.arena[home + E_SRC_LIST]
-    num_devices = tb.device.shape[0]
-    windowed = tb.edge[e, AXIS + A_DIM :: AXIS_COLUMNS]
-    low, high = bounds[0], bounds[1]
-    last_source = -1
-    for x in range(transfers):
-        s = st.arena[sources + 2 * x]
-        if s != last_source:
-            source_box(tb, rows, e, src_row, s, low, high)
-            last_source = s
-        first, count = ptr + transfers + 1 + st.arena[ptr + x], st.arena[ptr + x + 1] - st.arena[ptr + x]
-        q = st.arena[first]
-        device, here = dst_devices[q], src_devices[s]
-        st.arena[sources + 2 * x + 1] = device
-        if count == 1:
-            elements = box_elements(rows, st, dst_row, windowed, low, high, q)
-        else:
-            elements = union_elements(tb, rows, st, e, dst_row, low, high, st.arena[first:], count)
-        num_bytes = BYTES_PER_ELEMENT * elements
-        for backward in range(1 + tb.flags[TRAINING]):
-            phase = 4 * n - 2 * dst - 1 if backward else 2 * dst
-            pair = device * num_devices + here if backward else here * num_devices + device
-            exe = transfer_ns(tb, device, here, num_bytes) if backward else transfer_ns(tb, here, device, num_bytes)
-            key = pack(phase, tb.edge[e, INPUT], s, q)
-            length = tb.route_ptr[pair + 1] - tb.route_ptr[pair]
-            set_task(st, base + backward * transfers + x, exe, key, tb.route_ptr[pair], length, num_bytes)
-            block[COMM] += num_bytes
+    if transfers > 0:
+        fill_transfers(tb, st, edge, block, src_sizes, src_degrees, dst_degrees, src_devices, dst_devices)
     return DONE
+
+
+@njit(cache=True)
+def fill_transfers(tb, st, edge, block, src_sizes, src_degrees, dst_degrees, src_devices, dst_devices):
+    """Fill the slots of an edge's transfers, forward and mirrored.
+
+    Modified in place: slots, devices in the segment's source list, the block's communication.
+    """
+    n, num_devices, training = tb.op.shape[0], tb.device.shape[0], tb.flags[TRAINING]
+    arena, need, box = st.arena, st.need, st.box
+    exe, keys, res, res_len, num_bytes = st.exe, st.key, st.res, st.res_len, st.num_bytes
+    route_ptr, route_ns, route_bandwidth = tb.route_ptr, tb.route_ns, tb.route_bandwidth
+    home, base, transfers = block[SEG], block[BASE], block[PARTS]
+    ptr, sources = home + arena[home + E_DST_LIST], home + arena[home + E_SRC_LIST]
+    entries, phase = ptr + transfers + 1, 2 * edge[DST]
+    last_source, total = -1, 0
+    for x in range(transfers):
+        s = arena[sources + 2 * x]
+        if s != last_source:
+            source_box(edge, src_sizes, src_degrees, s, box)
+            last_source = s
+        first, count = entries + arena[ptr + x], arena[ptr + x + 1] - arena[ptr + x]
+        q = arena[first]
+        device, here = dst_devices[q], src_devices[s]
+        arena[sources + 2 * x + 1] = device
+        if count == 1:
+            size = BYTES_PER_ELEMENT * box_elements(edge, dst_degrees, need, box, q)
+        else:
+            size = BYTES_PER_ELEMENT * union_elements(edge, dst_degrees, need, box, arena[first : first + count], count)
+        t, pair = base + x, here * num_devices + device
+        for _ in range(1 + training):
+            exe[t] = rounded(route_ns[pair] + size / route_bandwidth[pair])
+            keys[t] = pack(phase, edge[INPUT], s, q)
+            res[t], res_len[t] = route_ptr[pair], route_ptr[pair + 1] - route_ptr[pair]
+            num_bytes[t] = size
+            total += size
+            # The mirror, from the consumer back.
+            t, pair = t + transfers, device * num_devices + here
+            phase = 4 * n - 2 * edge[DST] - 1
+        phase = 2 * edge[DST]
+    block[COMM] = total

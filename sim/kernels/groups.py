@@ -44,21 +44,21 @@ G_PARTS, G_NUM_PARTS, G_ENTRY, G_DEGREE, G_SUCC, G_HELD, G_NUM_HELD, G_HEADER = 
 S_SHARDS, S_LOW, S_PTR, S_HOLDERS, S_END = 0, 1, 2, 3, 4
 
 
-@njit(cache=True, inline="always")
-def cut_degree(tb, rows, st, i):
+@njit(cache=True)
+def cut_degree(op, rows, block, i):
     """Parts into which operator i cuts its weights."""
-    dim = tb.op[i, CUT]
-    return rows[st.block[i, ROW], DEGREE + dim] if dim >= 0 else 1
+    dim = op[i, CUT]
+    return rows[block[i, ROW], DEGREE + dim] if dim >= 0 else 1
 
 
-@njit(cache=True, inline="always")
-def part_rule(tb, rows, st, i, index):
+@njit(cache=True)
+def part_rule(op, rows, block, i, index):
     """Where the parts with a given index along the cut dimension are.
 
     Returns:
         (first, outer, inner, step): parts first + o * step + r for o < outer, r < inner.
     """
-    row, dim, num_parts = st.block[i, ROW], tb.op[i, CUT], st.block[i, PARTS]
+    row, dim, num_parts = block[i, ROW], op[i, CUT], block[i, PARTS]
     if dim < 0:
         return 0, 1, num_parts, num_parts
     inner = 1
@@ -78,62 +78,64 @@ def find_holders(tb, rows, st, g, work, shards):
     Returns:
         False if the scratch space is too small.
     """
-    units, limit = tb.group[g, UNITS], st.scratch.shape[0]
-    members = tb.member[tb.member_ptr[g] : tb.member_ptr[g + 1]]
+    op, group, member, member_ptr = tb.op, tb.group, tb.member, tb.member_ptr
+    scratch, arena, block, stamp, num = st.scratch, st.arena, st.block, st.stamp, st.num
+    units, limit = group[g, UNITS], scratch.shape[0]
+    members = member[member_ptr[g] : member_ptr[g + 1]]
     count, low = 0, 0
     while low < units:
         if work + count + 2 > limit:
             return False
-        st.scratch[work + count] = low
+        scratch[work + count] = low
         count += 1
         following, last_degree = units, 0
         for m in members:
-            degree = cut_degree(tb, rows, st, m)
+            degree = cut_degree(op, rows, block, m)
             if degree != last_degree:
                 length = units // degree
                 following = min(following, (low // length + 1) * length)
                 last_degree = degree
         low = following
-    st.scratch[work + count] = units
+    scratch[work + count] = units
     ptr = work + count + 1
     holders = ptr + count + 1
     end = holders
     if end > limit:
         return False
-    st.scratch[ptr] = 0
+    scratch[ptr] = 0
     for p in range(count):
-        st.num[STAMP] += 1
-        mark = st.num[STAMP]
+        num[STAMP] += 1
+        mark = num[STAMP]
         for m in members:
-            index = st.scratch[work + p] // (units // cut_degree(tb, rows, st, m))
-            first, outer, inner, step = part_rule(tb, rows, st, m, index)
-            home = st.block[m, SEG]
+            index = scratch[work + p] // (units // cut_degree(op, rows, block, m))
+            first, outer, inner, step = part_rule(op, rows, block, m, index)
+            home = block[m, SEG]
             for o in range(outer):
                 for r in range(inner):
-                    device = st.arena[home + first + o * step + r]
-                    if st.stamp[device] != mark:
-                        st.stamp[device] = mark
+                    device = arena[home + first + o * step + r]
+                    if stamp[device] != mark:
+                        stamp[device] = mark
                         if end >= limit:
                             return False
-                        st.scratch[end] = device
+                        scratch[end] = device
                         end += 1
-        st.scratch[ptr + p + 1] = end - holders
+        scratch[ptr + p + 1] = end - holders
     shards[S_SHARDS], shards[S_LOW], shards[S_PTR], shards[S_HOLDERS], shards[S_END] = count, work, ptr, holders, end
     return True
 
 
-@njit(cache=True, inline="always")
-def update_ns(tb, device, num_bytes):
+@njit(cache=True)
+def update_ns(device_table, update, device, num_bytes):
     """Time of the optimizer step on some weights."""
-    kind = tb.device[device, KIND]
-    return rounded(tb.update[kind, 0] + num_bytes * tb.update[kind, 1])
+    kind = device_table[device, KIND]
+    return rounded(update[kind, 0] + num_bytes * update[kind, 1])
 
 
-@njit(cache=True, inline="always")
-def ring_ns(st, num_bytes):
+@njit(cache=True)
+def ring_ns(num, real, num_bytes):
     """Duration of an all-reduce on the ring made last (``sim.collectives.ring_all_reduce_ns``)."""
-    size = st.num[RING_SIZE]
-    return rounded(2 * (size - 1) * (st.num[RING_LATENCY] + num_bytes / (size * st.real[0])))
+    size = num[RING_SIZE]
+    return rounded(2 * (size - 1) * (num[RING_LATENCY] + num_bytes / (size * real[0])))
 
 
 @njit(cache=True)
@@ -146,28 +148,30 @@ def find_held(st, shards):
     Returns:
         How many devices, or -1 if the scratch space is too small.
     """
-    st.num[STAMP] += 1
-    mark, held, count = st.num[STAMP], shards[S_END], 0
+    scratch, stamp, slot, num = st.scratch, st.stamp, st.slot, st.num
+    num[STAMP] += 1
+    mark, held, count = num[STAMP], shards[S_END], 0
     for p in range(shards[S_SHARDS]):
-        length = st.scratch[shards[S_LOW] + p + 1] - st.scratch[shards[S_LOW] + p]
-        for h in range(st.scratch[shards[S_PTR] + p], st.scratch[shards[S_PTR] + p + 1]):
-            device = st.scratch[shards[S_HOLDERS] + h]
-            if st.stamp[device] != mark:
-                if held + 2 * count + 2 > st.scratch.shape[0]:
+        length = scratch[shards[S_LOW] + p + 1] - scratch[shards[S_LOW] + p]
+        for h in range(scratch[shards[S_PTR] + p], scratch[shards[S_PTR] + p + 1]):
+            device = scratch[shards[S_HOLDERS] + h]
+            if stamp[device] != mark:
+                if held + 2 * count + 2 > scratch.shape[0]:
                     return -1
-                st.stamp[device], st.slot[device] = mark, count
-                st.scratch[held + 2 * count], st.scratch[held + 2 * count + 1] = device, 0
+                stamp[device], slot[device] = mark, count
+                scratch[held + 2 * count], scratch[held + 2 * count + 1] = device, 0
                 count += 1
-            st.scratch[held + 2 * st.slot[device] + 1] += length
+            scratch[held + 2 * slot[device] + 1] += length
     return count
 
 
 @njit(cache=True)
 def write_held(st, top, at, shards, num_held):
     """Copy the held devices and units into the segment at ``top + at``; returns the offset behind them."""
-    st.arena[top + G_HELD], st.arena[top + G_NUM_HELD] = at, num_held
+    scratch, arena = st.scratch, st.arena
+    arena[top + G_HELD], arena[top + G_NUM_HELD] = at, num_held
     for k in range(2 * num_held):
-        st.arena[top + at + k] = st.scratch[shards[S_END] + k]
+        arena[top + at + k] = scratch[shards[S_END] + k]
     return at + 2 * num_held
 
 
@@ -182,65 +186,67 @@ def write_entries(tb, rows, st, g, top, at, shards):
     Returns:
         The offset behind the entries, or -1 (no room).
     """
-    first_member, last_member = tb.member_ptr[g], tb.member_ptr[g + 1]
+    op, group, member, member_ptr, flags = tb.op, tb.group, tb.member, tb.member_ptr, tb.flags
+    scratch, arena, block, stamp, slot, num = st.scratch, st.arena, st.block, st.stamp, st.slot, st.num
+    first_member, last_member = member_ptr[g], member_ptr[g + 1]
     members = last_member - first_member
-    degrees = top + st.arena[top + G_DEGREE]
-    st.arena[top + G_PARTS] = at
+    degrees = top + arena[top + G_DEGREE]
+    arena[top + G_PARTS] = at
     total = 0
     for k in range(members):
-        st.arena[top + at + k] = total
-        total += st.block[tb.member[first_member + k], PARTS]
+        arena[top + at + k] = total
+        total += block[member[first_member + k], PARTS]
     ptr = at + members
-    st.arena[top + G_NUM_PARTS], st.arena[top + G_ENTRY] = total, ptr
+    arena[top + G_NUM_PARTS], arena[top + G_ENTRY] = total, ptr
     entries = ptr + total + 1
-    if top + entries + 1 > st.arena.shape[0]:
+    if top + entries + 1 > arena.shape[0]:
         return -1
     # How many shards each part covers, as running sums.
     position, part = 0, ptr
-    st.arena[top + part] = 0
-    units = tb.group[g, UNITS]
+    arena[top + part] = 0
+    units = group[g, UNITS]
     for k in range(members):
-        i = tb.member[first_member + k]
-        degree = cut_degree(tb, rows, st, i)
+        i = member[first_member + k]
+        degree = cut_degree(op, rows, block, i)
         length = units // degree
-        for part_of in range(st.block[i, PARTS]):
-            index = part_index(tb, rows, st, i, part_of)
-            position += shard_at(st, shards, (index + 1) * length) - shard_at(st, shards, index * length)
+        for part_of in range(block[i, PARTS]):
+            index = part_index(op, rows, block, i, part_of)
+            position += shard_at(scratch, shards, (index + 1) * length) - shard_at(scratch, shards, index * length)
             part += 1
-            st.arena[top + part] = position
-    if top + entries + position > st.arena.shape[0]:
+            arena[top + part] = position
+    if top + entries + position > arena.shape[0]:
         return -1
     base = 0
     for p in range(shards[S_SHARDS]):
-        st.num[STAMP] += 1
-        mark = st.num[STAMP]
-        low = st.scratch[shards[S_LOW] + p]
-        start, stop = st.scratch[shards[S_PTR] + p], st.scratch[shards[S_PTR] + p + 1]
+        num[STAMP] += 1
+        mark = num[STAMP]
+        low = scratch[shards[S_LOW] + p]
+        start, stop = scratch[shards[S_PTR] + p], scratch[shards[S_PTR] + p + 1]
         for h in range(start, stop):
-            device = st.scratch[shards[S_HOLDERS] + h]
-            st.stamp[device], st.slot[device] = mark, h - start
+            device = scratch[shards[S_HOLDERS] + h]
+            stamp[device], slot[device] = mark, h - start
         server = (g + p) % (stop - start)
         for k in range(members):
-            i = tb.member[first_member + k]
-            length = units // cut_degree(tb, rows, st, i)
+            i = member[first_member + k]
+            length = units // cut_degree(op, rows, block, i)
             index = low // length
-            first, outer, inner, step = part_rule(tb, rows, st, i, index)
-            rank = p - shard_at(st, shards, index * length)
+            first, outer, inner, step = part_rule(op, rows, block, i, index)
+            rank = p - shard_at(scratch, shards, index * length)
             for o in range(outer):
                 for r in range(inner):
                     part_of = first + o * step + r
                     task = p
-                    if tb.flags[SCHEME] == PARAMETER_SERVER:
-                        holder = st.slot[st.arena[st.block[i, SEG] + part_of]]
+                    if flags[SCHEME] == PARAMETER_SERVER:
+                        holder = slot[arena[block[i, SEG] + part_of]]
                         task = base + push_of(holder, server, stop - start)
-                    where = st.arena[top + ptr + st.arena[top + at + k] + part_of]
-                    st.arena[top + entries + where + rank] = task
-                    st.arena[degrees + task] += 1
+                    where = arena[top + ptr + arena[top + at + k] + part_of]
+                    arena[top + entries + where + rank] = task
+                    arena[degrees + task] += 1
         base += 2 * (stop - start) - 1
     return entries + position
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True)
 def push_of(holder, server, holders):
     """Number, within a shard's tasks, of what waits for a holder's gradient: its push, or the server's update."""
     if holder == server:
@@ -248,10 +254,10 @@ def push_of(holder, server, holders):
     return holder if holder < server else holder - 1
 
 
-@njit(cache=True, inline="always")
-def part_index(tb, rows, st, i, part):
+@njit(cache=True)
+def part_index(op, rows, block, i, part):
     """Index of a part along the dimension that cuts the weights."""
-    dim, row = tb.op[i, CUT], st.block[i, ROW]
+    dim, row = op[i, CUT], block[i, ROW]
     if dim < 0:
         return 0
     for d in range(3, dim, -1):
@@ -259,13 +265,13 @@ def part_index(tb, rows, st, i, part):
     return part % rows[row, DEGREE + dim]
 
 
-@njit(cache=True, inline="always")
-def shard_at(st, shards, unit):
+@njit(cache=True)
+def shard_at(scratch, shards, unit):
     """The shard that starts at ``unit`` (the number of shards at the end)."""
     first, last = 0, shards[S_SHARDS]
     while first < last:
         middle = (first + last) // 2
-        if st.scratch[shards[S_LOW] + middle] < unit:
+        if scratch[shards[S_LOW] + middle] < unit:
             first = middle + 1
         else:
             last = middle
@@ -281,8 +287,10 @@ def build_group(tb, rows, st, g, shards):
 
     Modified in place: the group's block, its slots and segment.
     """
-    b = tb.op.shape[0] + tb.edge.shape[0] + g
-    top = st.num[SEG_TOP]
+    op, member_ptr, flags, edge = tb.op, tb.member_ptr, tb.flags, tb.edge
+    scratch, arena, block, num = st.scratch, st.arena, st.block, st.num
+    b = op.shape[0] + edge.shape[0] + g
+    top = num[SEG_TOP]
     if not find_holders(tb, rows, st, g, 0, shards):
         return NEED_SCRATCH
     num_held = find_held(st, shards)
@@ -290,28 +298,28 @@ def build_group(tb, rows, st, g, shards):
         return NEED_SCRATCH
     count = shards[S_SHARDS]
     holders = shards[S_END] - shards[S_HOLDERS]
-    is_ring = tb.flags[SCHEME] == RING
+    is_ring = flags[SCHEME] == RING
     slots = count + num_held if is_ring else 2 * holders - count
-    if tb.flags[OVERLAP] == 0 or tb.flags[TRAINING] == 0:
+    if flags[OVERLAP] == 0 or flags[TRAINING] == 0:
         slots = 0
-    if top + G_HEADER + 2 * num_held + 2 * slots + 1 + 2 * holders + tb.member_ptr[g + 1] > st.arena.shape[0]:
+    if top + G_HEADER + 2 * num_held + 2 * slots + 1 + 2 * holders + member_ptr[g + 1] > arena.shape[0]:
         return NEED_ARENA
     at = write_held(st, top, G_HEADER, shards, num_held)
     if slots == 0:
         status, serial, sent = DONE, 0, 0
-        if tb.flags[TRAINING]:
+        if flags[TRAINING]:
             status, serial, sent = price_serial(tb, st, g, shards, num_held, top + at)
         if status == DONE:
             status = claim_block(st, b, 0, top, at)
         if status == DONE:
-            block = st.block[b]
-            block[PARTS], block[EXCHANGES], block[ROW], block[COMM], block[SERIAL] = 0, 0, 0, sent, serial
+            own = block[b]
+            own[PARTS], own[EXCHANGES], own[ROW], own[COMM], own[SERIAL] = 0, 0, 0, sent, serial
         return status
-    st.arena[top + G_DEGREE] = at
+    arena[top + G_DEGREE] = at
     for k in range(slots):
-        st.arena[top + at + k] = 0
+        arena[top + at + k] = 0
     at += slots
-    st.arena[top + G_SUCC] = at
+    arena[top + G_SUCC] = at
     at = write_successors(tb, st, g, top, at, shards, slots)
     at = write_entries(tb, rows, st, g, top, at, shards)
     if at < 0:
@@ -321,17 +329,17 @@ def build_group(tb, rows, st, g, shards):
         # The rings' lengths must be known before the segment finds its home; they are made again when it has.
         position = top + at
         for p in range(count):
-            start = st.scratch[shards[S_PTR] + p]
-            size = st.scratch[shards[S_PTR] + p + 1] - start
-            position = ring_through(tb, st, st.scratch[shards[S_HOLDERS] + start :], size, work, position)
+            start = scratch[shards[S_PTR] + p]
+            size = scratch[shards[S_PTR] + p + 1] - start
+            position = ring_through(tb, st, scratch[shards[S_HOLDERS] + start :], size, work, position)
             if position < 0:
                 return NEED_ARENA if position == -1 else NEED_SCRATCH
         at = position - top
     status = claim_block(st, b, slots, top, at)
     if status != DONE:
         return status
-    block = st.block[b]
-    block[PARTS], block[EXCHANGES], block[ROW], block[COMM], block[SERIAL] = slots, 0, 0, 0, 0
+    own = block[b]
+    own[PARTS], own[EXCHANGES], own[ROW], own[COMM], own[SERIAL] = slots, 0, 0, 0, 0
     if is_ring:
         fill_rings(tb, st, g, b, shards, rings, work)
     else:
@@ -342,36 +350,38 @@ def build_group(tb, rows, st, g, shards):
 @njit(cache=True)
 def write_successors(tb, st, g, top, at, shards, slots):
     """Successors within the group, and the degrees they cause; returns the offset behind them."""
-    count, degrees = shards[S_SHARDS], top + st.arena[top + G_DEGREE]
+    flags = tb.flags
+    scratch, arena, slot = st.scratch, st.arena, st.slot
+    count, degrees = shards[S_SHARDS], top + arena[top + G_DEGREE]
     ptr, entries = top + at, top + at + slots + 1
     position = 0
-    st.arena[ptr] = 0
-    if tb.flags[SCHEME] == RING:
+    arena[ptr] = 0
+    if flags[SCHEME] == RING:
         for p in range(count):
-            for h in range(st.scratch[shards[S_PTR] + p], st.scratch[shards[S_PTR] + p + 1]):
-                update = count + st.slot[st.scratch[shards[S_HOLDERS] + h]]
-                st.arena[entries + position] = update
-                st.arena[degrees + update] += 1
+            for h in range(scratch[shards[S_PTR] + p], scratch[shards[S_PTR] + p + 1]):
+                update = count + slot[scratch[shards[S_HOLDERS] + h]]
+                arena[entries + position] = update
+                arena[degrees + update] += 1
                 position += 1
-            st.arena[ptr + p + 1] = position
+            arena[ptr + p + 1] = position
         for t in range(count, slots):
-            st.arena[ptr + t + 1] = position
+            arena[ptr + t + 1] = position
         return at + slots + 1 + position
     base = 0
     for p in range(count):
-        pushes = st.scratch[shards[S_PTR] + p + 1] - st.scratch[shards[S_PTR] + p] - 1
+        pushes = scratch[shards[S_PTR] + p + 1] - scratch[shards[S_PTR] + p] - 1
         update = base + pushes
         for k in range(pushes):
-            st.arena[entries + position] = update
+            arena[entries + position] = update
             position += 1
-            st.arena[ptr + base + k + 1] = position
-        st.arena[degrees + update] += pushes
+            arena[ptr + base + k + 1] = position
+        arena[degrees + update] += pushes
         for k in range(pushes):
-            st.arena[entries + position] = update + 1 + k
-            st.arena[degrees + update + 1 + k] = 1
+            arena[entries + position] = update + 1 + k
+            arena[degrees + update + 1 + k] = 1
             position += 1
         for k in range(pushes + 1):
-            st.arena[ptr + update + k + 1] = position
+            arena[ptr + update + k + 1] = position
         base += 2 * pushes + 1
     return at + slots + 1 + position
 
@@ -379,49 +389,58 @@ def write_successors(tb, st, g, top, at, shards, slots):
 @njit(cache=True)
 def fill_rings(tb, st, g, b, shards, rings, work):
     """Fill the slots of a ring-synchronised group. Modified in place: slots, segment, the block's communication."""
-    block, count = st.block[b], shards[S_SHARDS]
-    unit_bytes, phase = tb.group[g, UNIT_BYTES], 4 * tb.op.shape[0] + 4 * g
-    position = block[SEG] + rings
+    op, group, device_table, update = tb.op, tb.group, tb.device, tb.update
+    scratch, arena, block, num, exes, keys = st.scratch, st.arena, st.block, st.num, st.exe, st.key
+    res, res_len, sizes, real = st.res, st.res_len, st.num_bytes, st.real
+    own, count = block[b], shards[S_SHARDS]
+    unit_bytes, phase = group[g, UNIT_BYTES], 4 * op.shape[0] + 4 * g
+    position = own[SEG] + rings
     for p in range(count):
-        start = st.scratch[shards[S_PTR] + p]
-        size = st.scratch[shards[S_PTR] + p + 1] - start
-        end = ring_through(tb, st, st.scratch[shards[S_HOLDERS] + start :], size, work, position)
-        num_bytes = unit_bytes * (st.scratch[shards[S_LOW] + p + 1] - st.scratch[shards[S_LOW] + p])
+        start = scratch[shards[S_PTR] + p]
+        size = scratch[shards[S_PTR] + p + 1] - start
+        end = ring_through(tb, st, scratch[shards[S_HOLDERS] + start :], size, work, position)
+        num_bytes = unit_bytes * (scratch[shards[S_LOW] + p + 1] - scratch[shards[S_LOW] + p])
         sent = 2 * (size - 1) * num_bytes
-        set_task(st, block[BASE] + p, ring_ns(st, num_bytes), pack(phase, 0, p, 0), ~position, end - position, sent)
-        block[COMM] += sent
+        exe, key = ring_ns(num, real, num_bytes), pack(phase, 0, p, 0)
+        set_task(exes, keys, res, res_len, sizes, own[BASE] + p, exe, key, ~position, end - position, sent)
+        own[COMM] += sent
         position = end
-    held = block[SEG] + st.arena[block[SEG] + G_HELD]
-    for k in range(st.arena[block[SEG] + G_NUM_HELD]):
-        device = st.arena[held + 2 * k]
-        exe = update_ns(tb, device, unit_bytes * st.arena[held + 2 * k + 1])
-        set_task(st, block[BASE] + count + k, exe, pack(phase + 3, 0, k, 0), device, 1, 0)
+    held = own[SEG] + arena[own[SEG] + G_HELD]
+    for k in range(arena[own[SEG] + G_NUM_HELD]):
+        device = arena[held + 2 * k]
+        exe = update_ns(device_table, update, device, unit_bytes * arena[held + 2 * k + 1])
+        set_task(exes, keys, res, res_len, sizes, own[BASE] + count + k, exe, pack(phase + 3, 0, k, 0), device, 1, 0)
 
 
 @njit(cache=True)
 def fill_servers(tb, st, g, b, shards):
     """Fill the slots of a group with parameter servers. Modified in place: slots, the block's communication."""
-    block, num_devices = st.block[b], tb.device.shape[0]
-    phase, t = 4 * tb.op.shape[0] + 4 * g, block[BASE]
+    op, group, device_table, update = tb.op, tb.group, tb.device, tb.update
+    route_ptr, route_ns, route_bandwidth = tb.route_ptr, tb.route_ns, tb.route_bandwidth
+    scratch, block, exes, keys = st.scratch, st.block, st.exe, st.key
+    res, res_len, sizes = st.res, st.res_len, st.num_bytes
+    own, num_devices = block[b], device_table.shape[0]
+    phase, t = 4 * op.shape[0] + 4 * g, own[BASE]
     for p in range(shards[S_SHARDS]):
-        start = shards[S_HOLDERS] + st.scratch[shards[S_PTR] + p]
-        size = st.scratch[shards[S_PTR] + p + 1] - st.scratch[shards[S_PTR] + p]
-        length = st.scratch[shards[S_LOW] + p + 1] - st.scratch[shards[S_LOW] + p]
-        num_bytes, server = tb.group[g, UNIT_BYTES] * length, st.scratch[start + (g + p) % size]
-        update = t + size - 1
-        set_task(st, update, update_ns(tb, server, num_bytes), pack(phase + 1, 0, p, 0), server, 1, 0)
+        start = shards[S_HOLDERS] + scratch[shards[S_PTR] + p]
+        size = scratch[shards[S_PTR] + p + 1] - scratch[shards[S_PTR] + p]
+        length = scratch[shards[S_LOW] + p + 1] - scratch[shards[S_LOW] + p]
+        num_bytes, server = group[g, UNIT_BYTES] * length, scratch[start + (g + p) % size]
+        exe, key = update_ns(device_table, update, server, num_bytes), pack(phase + 1, 0, p, 0)
+        set_task(exes, keys, res, res_len, sizes, t + size - 1, exe, key, server, 1, 0)
         k = 0
         for h in range(size):
-            device = st.scratch[start + h]
+            device = scratch[start + h]
             if h == (g + p) % size:
                 continue
             for pull in range(2):
                 src, dst = (server, device) if pull else (device, server)
                 pair = src * num_devices + dst
-                length = tb.route_ptr[pair + 1] - tb.route_ptr[pair]
-                key, slot = pack(phase + 2 * pull, 0, p, h), t + k + pull * size
-                set_task(st, slot, transfer_ns(tb, src, dst, num_bytes), key, tb.route_ptr[pair], length, num_bytes)
-                block[COMM] += num_bytes
+                length = route_ptr[pair + 1] - route_ptr[pair]
+                exe = transfer_ns(route_ns, route_bandwidth, num_devices, src, dst, num_bytes)
+                key, push = pack(phase + 2 * pull, 0, p, h), t + k + pull * size
+                set_task(exes, keys, res, res_len, sizes, push, exe, key, route_ptr[pair], length, num_bytes)
+                own[COMM] += num_bytes
             k += 1
         t += 2 * size - 1
 
@@ -435,32 +454,36 @@ def price_serial(tb, st, g, shards, num_held, position):
     Returns:
         Status, ns, bytes.
     """
-    unit_bytes, is_ring = tb.group[g, UNIT_BYTES], tb.flags[SCHEME] == RING
+    group, device_table, update, flags = tb.group, tb.device, tb.update, tb.flags
+    route_ns, route_bandwidth, num_devices = tb.route_ns, tb.route_bandwidth, tb.device.shape[0]
+    scratch, slot, num, real = st.scratch, st.slot, st.num, st.real
+    unit_bytes, is_ring = group[g, UNIT_BYTES], flags[SCHEME] == RING
     held, work = shards[S_END], shards[S_END] + 2 * num_held
     serial, sent = 0, 0
     if not is_ring:
         for k in range(num_held):
-            st.scratch[held + 2 * k + 1] = 0
+            scratch[held + 2 * k + 1] = 0
     for p in range(shards[S_SHARDS]):
-        start = shards[S_HOLDERS] + st.scratch[shards[S_PTR] + p]
-        size = st.scratch[shards[S_PTR] + p + 1] - st.scratch[shards[S_PTR] + p]
-        length = st.scratch[shards[S_LOW] + p + 1] - st.scratch[shards[S_LOW] + p]
+        start = shards[S_HOLDERS] + scratch[shards[S_PTR] + p]
+        size = scratch[shards[S_PTR] + p + 1] - scratch[shards[S_PTR] + p]
+        length = scratch[shards[S_LOW] + p + 1] - scratch[shards[S_LOW] + p]
         num_bytes = unit_bytes * length
         sent += 2 * (size - 1) * num_bytes
         if is_ring:
-            end = ring_through(tb, st, st.scratch[start:], size, work, position)
+            end = ring_through(tb, st, scratch[start:], size, work, position)
             if end < 0:
                 return NEED_ARENA if end == -1 else NEED_SCRATCH, 0, 0
-            serial += ring_ns(st, num_bytes)
+            serial += ring_ns(num, real, num_bytes)
             continue
-        server = st.scratch[start + (g + p) % size]
-        st.scratch[held + 2 * st.slot[server] + 1] += length  # ``find_held`` has ranked the devices
+        server = scratch[start + (g + p) % size]
+        scratch[held + 2 * slot[server] + 1] += length  # ``find_held`` has ranked the devices
         for h in range(size):
-            device = st.scratch[start + h]
-            serial += transfer_ns(tb, device, server, num_bytes) + transfer_ns(tb, server, device, num_bytes)
+            device = scratch[start + h]
+            serial += transfer_ns(route_ns, route_bandwidth, num_devices, device, server, num_bytes)
+            serial += transfer_ns(route_ns, route_bandwidth, num_devices, server, device, num_bytes)
     slowest = 0
     for k in range(num_held):
-        units = st.scratch[held + 2 * k + 1]
+        units = scratch[held + 2 * k + 1]
         if units > 0:
-            slowest = max(slowest, update_ns(tb, st.scratch[held + 2 * k], unit_bytes * units))
+            slowest = max(slowest, update_ns(device_table, update, scratch[held + 2 * k], unit_bytes * units))
     return DONE, serial + slowest, sent

@@ -115,6 +115,8 @@ class State(NamedTuple):
     scratch: Lists  # growing work space
     stamp: Ints  # (D + C,) marks
     slot: Ints  # (D + C,) what is known about a marked device or connection
-    need: Ints  # (8, degrees) intervals needed along each axis
+    need: Ints  # (8, degrees) intervals that the consumer's indices need along each axis
+    meet: Ints  # (8, degrees) ranges of them that the producer's indices meet
+    box: Ints  # (8,) low and high ends of a box
     num: Ints  # (NUM_SCALARS,)
     real: Floats  # (1,) bandwidth of the ring made last

@@ -22,6 +22,7 @@ from sim.kernels.layout import (
     RING_LATENCY,
     RING_SIZE,
     ROW,
+    SEG,
     SEG_TOP,
     SERIAL,
     TIMES,
@@ -32,7 +33,7 @@ from sim.kernels.layout import (
 )
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True)
 def ceil_log2(p):
     """ceil(log2 p)."""
     c = 0
@@ -41,10 +42,10 @@ def ceil_log2(p):
     return c
 
 
-@njit(cache=True, inline="always")
-def exchange_ns(st, kind, message, members, rounds):
+@njit(cache=True)
+def exchange_ns(num, real, kind, message, members, rounds):
     """Duration and bytes of an exchange on the ring made last (``sim.collectives``)."""
-    size, latency, bandwidth = st.num[RING_SIZE], st.num[RING_LATENCY], st.real[0]
+    size, latency, bandwidth = num[RING_SIZE], num[RING_LATENCY], real[0]
     if kind == ALL_REDUCE:
         steps = 2 * ceil_log2(size) * rounds
         return rounded(steps * (latency + message / bandwidth)), 2 * (size - 1) * message * rounds
@@ -62,23 +63,85 @@ def group_parts(tb, rows, st, i, row, num_parts):
     Returns:
         How many groups there are.
     """
+    op = tb.op
+    scratch = st.scratch
     group_of, first = 0, num_parts
     for k in range(num_parts):
-        st.scratch[first + k] = -1
+        scratch[first + k] = -1
     count = 0
     for k in range(num_parts):
         rest, kept, scale = k, 0, 1
         for d in range(3, -1, -1):
             degree = rows[row, DEGREE + d]
-            if tb.op[i, X_ACROSS + d] == 0:
+            if op[i, X_ACROSS + d] == 0:
                 kept += scale * (rest % degree)
                 scale *= degree
             rest //= degree
-        if st.scratch[first + kept] < 0:
-            st.scratch[first + kept] = count
+        if scratch[first + kept] < 0:
+            scratch[first + kept] = count
             count += 1
-        st.scratch[group_of + k] = st.scratch[first + kept]
+        scratch[group_of + k] = scratch[first + kept]
     return count
+
+
+@njit(cache=True)
+def count_exchanges(group_of, devices, num_parts, groups):
+    """Groups that span several devices; the others have nothing to exchange."""
+    count = 0
+    for g in range(groups):
+        seen = -1
+        for k in range(num_parts):
+            if group_of[k] == g:
+                if seen >= 0 and devices[k] != seen:
+                    count += 1
+                    break
+                seen = devices[k]
+    return count
+
+
+@njit(cache=True)
+def write_exchanges(tb, rows, st, i, row, num_parts, top):
+    """Write the exchanges' pointers and members, and try their rings, behind the devices in the segment at ``top``.
+
+    Modified in place: the arena, ``st.scratch`` (``st.scratch[:num_parts]`` keeps the group of each part).
+
+    Returns:
+        How many exchanges, where their rings start, where they end (or what ``ring_through`` said).
+    """
+    arena, scratch, devices = st.arena, st.scratch, st.devices
+    groups, num_exchanges = 0, 0
+    if tb.op[i, X_KIND] != 0 and num_parts > 1:
+        groups = group_parts(tb, rows, st, i, row, num_parts)
+        num_exchanges = count_exchanges(scratch, devices, num_parts, groups)
+    ptr = top + 2 * num_parts
+    members = ptr + num_exchanges + 1
+    arena[ptr] = 0
+    position, x = members, 0
+    if num_exchanges == 0:
+        return 0, position, position
+    for g in range(groups):
+        start, several = position, False
+        for k in range(num_parts):
+            if scratch[k] == g:
+                arena[position] = k
+                several = several or devices[k] != devices[arena[start]]
+                position += 1
+        if not several:
+            position = start
+            continue
+        for r in range(start, position):
+            arena[top + num_parts + arena[r]] = x
+        x += 1
+        arena[ptr + x] = position - members
+    rings = position
+    for x in range(num_exchanges):
+        first, count = members + arena[ptr + x], arena[ptr + x + 1] - arena[ptr + x]
+        for r in range(count):
+            scratch[2 * num_parts + r] = devices[arena[first + r]]
+        position = ring_through(tb, st, scratch[2 * num_parts :], count, 3 * num_parts, position)
+        if position < 0:
+            break
+    return num_exchanges, rings, position
 
 
 @njit(cache=True)
@@ -87,68 +150,33 @@ def build_operator(tb, rows, st, i, row, num_parts):
 
     Modified in place: block i, its slots and segment.
     """
-    top, n = st.num[SEG_TOP], tb.op.shape[0]
-    if top + 4 * num_parts + 1 > st.arena.shape[0]:
+    device_table, training, kinds, n = tb.device, tb.flags[TRAINING], tb.update.shape[0], tb.op.shape[0]
+    arena, devices, exes, keys = st.arena, st.devices, st.exe, st.key
+    res, res_len, sizes = st.res, st.res_len, st.num_bytes
+    top = st.num[SEG_TOP]
+    if top + 4 * num_parts + 1 > arena.shape[0]:
         return NEED_ARENA
     if 4 * num_parts > st.scratch.shape[0]:
         return NEED_SCRATCH
     for k in range(num_parts):
-        st.arena[top + k] = st.devices[k]
-        st.arena[top + num_parts + k] = -1
-    num_exchanges, groups = 0, 0
-    if tb.op[i, X_KIND] != 0 and num_parts > 1:
-        groups = group_parts(tb, rows, st, i, row, num_parts)
-        for g in range(groups):
-            seen = -1
-            for k in range(num_parts):
-                if st.scratch[k] == g:
-                    if seen >= 0 and st.devices[k] != seen:
-                        num_exchanges += 1
-                        break
-                    seen = st.devices[k]
-    ptr = top + 2 * num_parts
-    members = ptr + num_exchanges + 1
-    st.arena[ptr] = 0
-    position, x = members, 0
-    if num_exchanges > 0:
-        # Groups on a single device need no exchange; the others keep their number in the key.
-        for g in range(groups):
-            start, several = position, False
-            for k in range(num_parts):
-                if st.scratch[k] == g:
-                    st.arena[position] = k
-                    several = several or st.devices[k] != st.devices[st.arena[start]]
-                    position += 1
-            if not several:
-                position = start
-                continue
-            for r in range(start, position):
-                st.arena[top + num_parts + st.arena[r]] = x
-            # Until the slots are known the group's number waits where its pointer's successor will be.
-            x += 1
-            st.arena[ptr + x] = position - members
-    rings = position
-    for x in range(num_exchanges):
-        count = st.arena[ptr + x + 1] - st.arena[ptr + x]
-        for r in range(count):
-            st.scratch[2 * num_parts + r] = st.devices[st.arena[members + st.arena[ptr + x] + r]]
-        position = ring_through(tb, st, st.scratch[2 * num_parts :], count, 3 * num_parts, position)
-        if position < 0:
-            return NEED_ARENA if position == -1 else NEED_SCRATCH
+        arena[top + k] = devices[k]
+        arena[top + num_parts + k] = -1
+    num_exchanges, rings, end = write_exchanges(tb, rows, st, i, row, num_parts, top)
+    if end < 0:
+        return NEED_ARENA if end == -1 else NEED_SCRATCH
     slots = num_parts + num_exchanges
-    status = claim_block(st, i, slots * (1 + tb.flags[TRAINING]), top, position - top)
+    status = claim_block(st, i, slots * (1 + training), top, end - top)
     if status != DONE:
         return status
-    block = st.block[i]
-    block[PARTS], block[EXCHANGES], block[ROW], block[COMM], block[SERIAL] = num_parts, num_exchanges, row, 0, 0
-    kinds = tb.update.shape[0]
-    for backward in range(1 + tb.flags[TRAINING]):
-        phase = 4 * n - 2 * i - 2 if backward else 2 * i + 1
+    own = st.block[i]
+    own[PARTS], own[EXCHANGES], own[ROW], own[COMM], own[SERIAL] = num_parts, num_exchanges, row, 0, 0
+    for backward in range(1 + training):
+        phase, base = 4 * n - 2 * i - 2 if backward else 2 * i + 1, own[BASE] + backward * slots
         for k in range(num_parts):
-            device = st.devices[k]
-            exe = rows[row, TIMES + backward * kinds + tb.device[device, KIND]]
-            set_task(st, block[BASE] + backward * slots + k, exe, pack(phase, 0, k, 0), device, 1, 0)
-    fill_exchanges(tb, rows, st, i, rings - top)
+            exe = rows[row, TIMES + backward * kinds + device_table[devices[k], KIND]]
+            set_task(exes, keys, res, res_len, sizes, base + k, exe, pack(phase, 0, k, 0), devices[k], 1, 0)
+    if num_exchanges > 0:
+        fill_exchanges(tb, rows, st, i, rings - top)
     return DONE
 
 
@@ -158,21 +186,25 @@ def fill_exchanges(tb, rows, st, i, rings):
 
     Modified in place: the slots, the block's communication.
     """
-    block, n = st.block[i], tb.op.shape[0]
-    num_parts, num_exchanges, home = block[PARTS], block[EXCHANGES], block[2]
+    op, flags = tb.op, tb.flags
+    scratch, arena, block, num, exes, keys = st.scratch, st.arena, st.block, st.num, st.exe, st.key
+    res, res_len, sizes, real = st.res, st.res_len, st.num_bytes, st.real
+    own, n = block[i], op.shape[0]
+    num_parts, num_exchanges, home = own[PARTS], own[EXCHANGES], own[SEG]
     slots, ptr = num_parts + num_exchanges, home + 2 * num_parts
     members = ptr + num_exchanges + 1
-    message, position = rows[block[ROW], MESSAGE], home + rings
+    message, position = rows[own[ROW], MESSAGE], home + rings
     for x in range(num_exchanges):
-        first, count = members + st.arena[ptr + x], st.arena[ptr + x + 1] - st.arena[ptr + x]
+        first, count = members + arena[ptr + x], arena[ptr + x + 1] - arena[ptr + x]
         for r in range(count):
-            st.scratch[2 * num_parts + r] = st.arena[home + st.arena[first + r]]
-        end = ring_through(tb, st, st.scratch[2 * num_parts :], count, 3 * num_parts, position)
-        exe, num_bytes = exchange_ns(st, tb.op[i, X_KIND], message, count, tb.op[i, X_ROUNDS])
-        number = st.scratch[st.arena[first]]
-        for backward in range(1 + tb.flags[TRAINING]):
+            scratch[2 * num_parts + r] = arena[home + arena[first + r]]
+        end = ring_through(tb, st, scratch[2 * num_parts :], count, 3 * num_parts, position)
+        exe, num_bytes = exchange_ns(num, real, op[i, X_KIND], message, count, op[i, X_ROUNDS])
+        number = scratch[arena[first]]
+        for backward in range(1 + flags[TRAINING]):
             phase = 4 * n - 2 * i - 2 if backward else 2 * i + 1
-            t = block[BASE] + backward * slots + num_parts + x
-            set_task(st, t, exe, pack(phase, 1, number, 0), ~position, end - position, num_bytes)
-            block[COMM] += num_bytes
+            t = own[BASE] + backward * slots + num_parts + x
+            key = pack(phase, 1, number, 0)
+            set_task(exes, keys, res, res_len, sizes, t, exe, key, ~position, end - position, num_bytes)
+            own[COMM] += num_bytes
         position = end

@@ -32,7 +32,7 @@ from sim.kernels.layout import (
 )
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True)
 def push(heap_time, heap_key, heap_task, size, time, key, task):
     """Enqueue a task by (time, key) in a binary heap; returns the new size. Modified in place: the heap."""
     k = size
@@ -46,7 +46,7 @@ def push(heap_time, heap_key, heap_task, size, time, key, task):
     return size + 1
 
 
-@njit(cache=True, inline="always")
+@njit(cache=True)
 def drop_first(heap_time, heap_key, heap_task, size):
     """Dequeue the first task; returns the new size. Modified in place: the heap."""
     size -= 1

@@ -1,0 +1,53 @@
+"""A picture of simulated iterations: ``python experiments/draw_timeline.py timeline=runs/.../timeline.json``."""
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+# This checkout before site-packages, where a stranger's package may be called `agents` too.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+from omegaconf import DictConfig
+from rich.console import Console
+
+from experiments.application import application
+from experiments.construct import resolved
+from experiments.errors import OptionError
+from experiments.timeline_figure import load_timeline, timeline_figure, write_html
+
+
+@application("draw_timeline")
+def main(cfg: DictConfig) -> None:
+    """Draw one timeline.json, or several one above the other, and write the page."""
+    options = resolved(cfg)
+    paths = [Path(path) for path in texts("timeline", options["timeline"])]
+    if not paths:
+        raise OptionError("timeline", "give the path of a timeline.json, or several: timeline=[a.json,b.json]")
+    labels = texts("labels", options["labels"]) or [str(path.parent) for path in paths]
+    if len(labels) != len(paths):
+        raise OptionError("labels", f"give one for each timeline; there are {len(paths)}, not {len(labels)}")
+    num_connections = options["num_connections"]
+    if type(num_connections) is not int or num_connections < 0:
+        raise OptionError("num_connections", f"{num_connections!r} is not a whole number from 0 on")
+    output = Path(str(options["output"])) if options["output"] is not None else paths[0].with_name("timeline.html")
+    timelines = [load_timeline(path, label=label) for path, label in zip(paths, labels, strict=True)]
+    write_html(timeline_figure(timelines, num_connections=num_connections), output)
+    Console().print(f"picture in {output}", highlight=False, markup=False, soft_wrap=True)
+
+
+def texts(option: str, value: Any) -> Sequence[str]:
+    """One text or a list of them, as a list; none for null.
+
+    Raises:
+        OptionError: it is something else.
+    """
+    if value is None:
+        return []
+    if isinstance(value, dict):
+        raise OptionError(option, f"{value!r} is not a text or a list of texts")
+    return [str(item) for item in value] if isinstance(value, list) else [str(value)]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,252 @@
+"""timeline_figure: simulated iterations as an interactive picture, one above the other on one time axis."""
+
+import json
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import plotly.graph_objects as go
+from numpy.typing import NDArray
+from plotly.subplots import make_subplots
+
+from experiments.errors import OptionError
+
+KIND_COLOURS = {
+    "forward": ("#9dc3ec", "#7fabdb"),
+    "backward": ("#2f6cb5", "#215394"),
+    "transfer": ("#f3a93c", "#f3a93c"),
+    "exchange": ("#9466c9", "#9466c9"),
+    "sync": ("#d9483b", "#b5352a"),
+    "update": ("#2e9e6b", "#2e9e6b"),
+}
+"""Area and outline: blue is computing, warm colours are communication. Short tasks are seen by their outline."""
+
+FURTHER_COLOURS = ("#8a8f98", "#8a8f98")
+FONT = {"family": "Inter, Segoe UI, Helvetica, Arial, sans-serif", "size": 12, "color": "#2b2f36"}
+LINE_COLOUR, GRID_COLOUR = "#c9ced6", "#e8ebef"
+ROW_PX, TOP_PX, BOTTOM_PX, BETWEEN_PX = 15, 78, 34, 44
+BAR_WIDTH, GROUP_GAP = 0.84, 0.7
+"""In rows."""
+
+HOVER = (
+    "<b>%{text}</b><br>ready %{customdata[0]:,.3f} ms<br>start %{customdata[1]:,.3f} ms<br>end %{customdata[2]:,.3f} ms"
+    "<br>%{customdata[3]:,.0f} bytes"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Timeline:
+    """The content of a timeline.json, an entry for each task and each device or connection that it occupies.
+
+    Attributes:
+        label: what it is called in the picture.
+        devices: names of the compute devices in use.
+        connections: names of the connections in use.
+        tasks: name of each entry's task.
+        kinds: its kind.
+        rows: the name of what it occupies.
+        times: (entries, 4) float64: ready, start and end in ms, bytes.
+    """
+
+    label: str
+    devices: tuple[str, ...]
+    connections: tuple[str, ...]
+    tasks: NDArray[np.str_]
+    kinds: NDArray[np.str_]
+    rows: NDArray[np.str_]
+    times: NDArray[np.float64]
+
+    @property
+    def iteration_ms(self) -> float:
+        """End of the last task."""
+        return float(self.times[:, 2].max())
+
+    def busy_ms(self, row: str) -> float:
+        """Time that a device or connection is occupied."""
+        is_here = self.rows == row
+        return float((self.times[is_here, 2] - self.times[is_here, 1]).sum())
+
+
+def load_timeline(path: Path, *, label: str) -> Timeline:
+    """Read what ``sim.timeline`` wrote.
+
+    Raises:
+        OSError: the file cannot be read.
+        OptionError: it is not a timeline.
+    """
+    text = path.read_bytes()
+    try:
+        events = json.loads(text)["traceEvents"]
+        return _timeline(events, label)
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise OptionError("timeline", f"'{path}' is not a timeline.json of this testbed") from error
+
+
+def _timeline(events: Sequence[Mapping[str, Any]], label: str) -> Timeline:
+    processes = {e["pid"]: e["args"]["name"] for e in events if e["name"] == "process_name"}
+    names = {(e["pid"], e["tid"]): e["args"]["name"] for e in events if e["name"] == "thread_name"}
+    entries = [e for e in events if e["ph"] == "X"]
+    if not entries:
+        raise ValueError("no tasks")
+
+    def named(process: str) -> tuple[str, ...]:
+        return tuple(name for (pid, _), name in names.items() if processes[pid] == process)
+
+    times = [(e["args"]["ready_us"], e["ts"], e["ts"] + e["dur"], e["args"]["bytes"]) for e in entries]
+    return Timeline(
+        label=label,
+        devices=named("devices"),
+        connections=named("connections"),
+        tasks=np.array([str(e["name"]) for e in entries]),
+        kinds=np.array([str(e["cat"]) for e in entries]),
+        rows=np.array([names[e["pid"], e["tid"]] for e in entries]),
+        times=np.array(times, dtype=np.float64) / (1e3, 1e3, 1e3, 1.0),
+    )
+
+
+def timeline_figure(timelines: Sequence[Timeline], *, num_connections: int) -> go.Figure:
+    """Draw timelines one above the other: rows are the devices, then the busiest connections.
+
+    Args:
+        timelines: at least one.
+        num_connections: how many connections get a row, those that are occupied longest in all timelines together.
+    """
+    layouts = [_row_positions(timeline, _busiest(timelines, num_connections)) for timeline in timelines]
+    heights = [ROW_PX * (max(layout.values()) + 1) for layout in layouts]
+    inner = sum(heights) + BETWEEN_PX * (len(timelines) - 1)
+    figure = make_subplots(
+        rows=len(timelines),
+        shared_xaxes=True,
+        vertical_spacing=BETWEEN_PX / inner,
+        row_heights=heights,
+    )
+    last_ms = max(timeline.iteration_ms for timeline in timelines)
+    seen: set[str] = set()
+    for number, (timeline, layout) in enumerate(zip(timelines, layouts, strict=True), start=1):
+        for trace in _traces(timeline, layout):
+            trace.showlegend = trace.name not in seen
+            seen.add(trace.name)
+            figure.add_trace(trace, row=number, col=1)
+        _write_axes(figure, number, timeline, layout, last_ms)
+    figure.update_xaxes(showticklabels=True, ticksuffix=" ms", row=len(timelines), col=1)
+    figure.update_layout(
+        barmode="overlay",
+        font=FONT,
+        height=inner + TOP_PX + BOTTOM_PX,
+        hoverlabel={"bgcolor": "white", "font": FONT},
+        legend={"orientation": "h", "x": 0, "y": 1 + (TOP_PX - 10) / inner, "yanchor": "top"},
+        margin={"l": 8, "r": 24, "t": TOP_PX, "b": BOTTOM_PX},
+        paper_bgcolor="white",
+        plot_bgcolor="white",
+    )
+    return figure
+
+
+def write_html(figure: go.Figure, path: Path) -> None:
+    """Write a page that needs no network, in place of what is at ``path``; whole or not at all.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        figure.write_html(draft, include_plotlyjs=True, config={"displaylogo": False, "responsive": True})
+        draft.replace(path)
+    finally:
+        draft.unlink(missing_ok=True)
+
+
+def _busiest(timelines: Sequence[Timeline], number: int) -> set[str]:
+    busy_ms: dict[str, float] = {}
+    for timeline in timelines:
+        for name in timeline.connections:
+            busy_ms[name] = busy_ms.get(name, 0.0) + timeline.busy_ms(name)
+    return set(sorted(busy_ms, key=busy_ms.__getitem__, reverse=True)[:number])
+
+
+def _row_positions(timeline: Timeline, shown: set[str]) -> dict[str, float]:
+    """Place of each row from the top, connections a little apart from the devices."""
+    positions = {name: float(place) for place, name in enumerate(timeline.devices)}
+    connections = [name for name in timeline.connections if name in shown]
+    first = len(positions) + (GROUP_GAP if positions else 0.0)
+    return positions | {name: first + place for place, name in enumerate(connections)}
+
+
+def _traces(timeline: Timeline, layout: Mapping[str, float]) -> list[go.Bar]:
+    """One trace for each kind: thousands of shapes would make a browser crawl."""
+    traces = []
+    is_shown = np.isin(timeline.rows, list(layout))
+    further = sorted(set(timeline.kinds[is_shown]) - set(KIND_COLOURS))
+    for legend_rank, kind in enumerate((*KIND_COLOURS, *further), start=1):
+        chosen = is_shown & (timeline.kinds == kind)
+        if not chosen.any():
+            continue
+        times, (area, outline) = timeline.times[chosen], KIND_COLOURS.get(kind, FURTHER_COLOURS)
+        traces.append(
+            go.Bar(
+                name=kind,
+                legendgroup=kind,
+                legendrank=legend_rank,
+                orientation="h",
+                base=times[:, 1],
+                x=times[:, 2] - times[:, 1],
+                y=np.array([layout[row] for row in timeline.rows[chosen]]),
+                width=BAR_WIDTH,
+                text=timeline.tasks[chosen],
+                textposition="none",
+                customdata=times,
+                hovertemplate=HOVER + f"<extra>{kind}</extra>",
+                marker={"color": area, "line": {"color": outline, "width": 0.5}},
+            )
+        )
+    return traces
+
+
+def _write_axes(
+    figure: go.Figure, number: int, timeline: Timeline, layout: Mapping[str, float], last_ms: float
+) -> None:
+    """Names of the rows, the heading, and a line where the iteration ends."""
+    figure.update_xaxes(
+        range=[0, 1.01 * last_ms],
+        showticklabels=False,
+        gridcolor=GRID_COLOUR,
+        ticks="outside",
+        ticklen=4,
+        tickcolor=LINE_COLOUR,
+        linecolor=LINE_COLOUR,
+        zeroline=False,
+        row=number,
+        col=1,
+    )
+    figure.update_yaxes(
+        range=[max(layout.values()) + 0.6, -0.6],
+        tickvals=list(layout.values()),
+        ticktext=list(layout),
+        tickfont={"size": 10},
+        ticklabelstandoff=4,
+        showgrid=False,
+        zeroline=False,
+        automargin=True,
+        row=number,
+        col=1,
+    )
+    end_ms = timeline.iteration_ms
+    figure.add_vline(end_ms, line={"color": FONT["color"], "width": 1, "dash": "dot"}, row=number, col=1)
+    heading = f"<b>{timeline.label}</b>   {end_ms:,.3f} ms for one iteration"
+    figure.add_annotation(
+        text=heading,
+        x=0,
+        y=1,
+        xref="x domain",
+        yref="y domain",
+        xanchor="left",
+        yanchor="bottom",
+        yshift=4,
+        showarrow=False,
+        font={"size": 14},
+        row=number,
+        col=1,
+    )
