@@ -23,7 +23,7 @@ class Budget:
     def __post_init__(self) -> None:
         if self.simulations is None and self.seconds is None:
             raise IllegalBudgetError("simulations", None, "give simulations, seconds or both")
-        if self.simulations is not None and (self.simulations != int(self.simulations) or self.simulations < 1):
+        if self.simulations is not None and not (isinstance(self.simulations, int) and self.simulations >= 1):
             raise IllegalBudgetError("simulations", self.simulations, "it must be a whole number, at least 1")
         if self.seconds is not None and not self.seconds > 0:
             raise IllegalBudgetError("seconds", self.seconds, "it must be positive")

@@ -5,11 +5,14 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from agents.budget import Budget, Progress
+from sim.chain import Chain, Steps
 from sim.problem import Problem
 from sim.simulation import Proposal, Simulation
 from sim.strategy import ParallelConfig, Strategy
 
 REPORT_INTERVAL_S = 0.1
+WALK_INTERVAL_S = 0.05
+MAX_STEPS_AT_ONCE = 65_536
 
 Report = Callable[[Progress], None]
 
@@ -50,6 +53,7 @@ class Ledger:
         self._best_configs: list[ParallelConfig] = list(problem.data_parallel.configs)
         self._began = time.perf_counter()
         self._next_report = self._began
+        self._steps_at_once = 16
 
     @property
     def seconds(self) -> float:
@@ -82,6 +86,51 @@ class Ledger:
         Raises:
             BudgetExhausted: nothing is left.
         """
+        self._look()
+        self.simulations += 1
+
+    def share(self, num_parts: int) -> tuple[int | None, float | None]:
+        """Simulations and seconds that each of ``num_parts`` equal parts of the rest of the budget has.
+
+        None where the budget sets no limit.
+        """
+        simulations = seconds = None
+        if self.budget.simulations is not None:
+            simulations = (self.budget.simulations - self.simulations) // num_parts
+        if self.budget.seconds is not None:
+            seconds = (self.budget.seconds - self.seconds) / num_parts
+        return simulations, seconds
+
+    def walk(self, chain: Chain, count: int, patience: int) -> Steps:
+        """Let a chain walk for a moment and pay for its steps.
+
+        The number of steps between two looks at the clock follows the chain's speed and does not change what it does.
+
+        Args:
+            chain: over a simulation of this ledger.
+            count: proposals at most.
+            patience: proposals without a new best at which it stops.
+
+        Raises:
+            BudgetExhausted: nothing is left.
+        """
+        self._look()
+        count = min(count, self._steps_at_once)
+        if self.budget.simulations is not None:
+            count = min(count, self.budget.simulations - self.simulations)
+        before, began = self.simulations, time.perf_counter()
+        steps = chain.walk(count, patience)
+        self.cutoffs += steps.cutoffs
+        for improvement in steps.improvements:
+            self.simulations = before + improvement.simulations
+            self.record(improvement.overflow_bytes, improvement.cost_ns, lambda: chain.best_configs)
+        self.simulations = before + steps.simulations
+        seconds = max(time.perf_counter() - began, 1e-9)
+        self._steps_at_once = min(max(1, int(count * WALK_INTERVAL_S / seconds)), MAX_STEPS_AT_ONCE)
+        return steps
+
+    def _look(self) -> None:
+        """Report now and then, and end the search if the budget is spent."""
         now = time.perf_counter()
         if self.budget.simulations is not None and self.simulations >= self.budget.simulations:
             raise BudgetExhausted
@@ -90,7 +139,6 @@ class Ledger:
         if now >= self._next_report:
             self._next_report = now + REPORT_INTERVAL_S
             self._report(self.progress())
-        self.simulations += 1
 
     def record(self, overflow_bytes: int, cost_ns: int, configs: Callable[[], list[ParallelConfig]]) -> None:
         """Note a price; ``configs`` is called if it is the best so far."""

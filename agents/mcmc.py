@@ -1,6 +1,7 @@
 """MCMC: FlexFlow's execution optimizer."""
 
 import math
+import sys
 from collections.abc import Sequence
 
 import numpy as np
@@ -8,6 +9,7 @@ import numpy as np
 from agents.agent import Agent
 from agents.errors import AgentError
 from agents.ledger import Ledger
+from sim.chain import Chain
 from sim.problem import Problem
 from sim.strategies import named_strategy
 
@@ -19,7 +21,7 @@ class Mcmc(Agent):
 
     A proposal replaces the config of one random operator by a random one; it is accepted with probability
     min(1, exp(beta (cost - cost*))). The uniform number is drawn first, so that pricing may stop as soon as the
-    proposal is sure to be rejected; the chain is the same as without.
+    proposal is sure to be rejected; the chain is the same as without. It runs compiled (``sim.chain``).
 
     Deviations: beta is relative to the cost of data parallelism, so that one number serves every model; a proposal
     that needs more memory beyond what the devices have is rejected, one that needs less is accepted.
@@ -46,28 +48,30 @@ class Mcmc(Agent):
         """One chain from each start."""
         rng = np.random.default_rng(self.seed)
         for number, name in enumerate(self.starts):
-            spent = ledger.progress().fraction
-            share = (1 - spent) / (len(self.starts) - number)
-            self._run_chain(problem, ledger, name, rng, spent, share)
+            simulations, seconds = ledger.share(len(self.starts) - number)
+            self._run_chain(problem, ledger, name, rng, simulations, seconds)
 
     def _run_chain(
-        self, problem: Problem, ledger: Ledger, start: str, rng: np.random.Generator, spent: float, share: float
+        self,
+        problem: Problem,
+        ledger: Ledger,
+        start: str,
+        rng: np.random.Generator,
+        simulations: int | None,
+        seconds: float | None,
     ) -> None:
-        """A chain that may spend ``share`` of the whole budget beyond the ``spent`` fraction."""
+        """A chain that may price so many strategies, its start included, and take so many seconds."""
+        ends_at = math.inf if seconds is None else ledger.seconds + seconds
+        longest_wait = math.inf if seconds is None else self.patience * seconds
+        left = sys.maxsize if simulations is None else simulations - 1
+        patience = sys.maxsize if simulations is None else math.ceil(self.patience * simulations)
         simulation = ledger.simulation(named_strategy(start, problem, rng))
-        scale = self.temperature * problem.data_parallel_ns
-        cost, overflow = simulation.cost_ns, simulation.overflow_bytes
-        best, improved_at = (overflow, cost), spent
-        while (now := ledger.progress().fraction) < spent + share and now - improved_at < self.patience * share:
-            operator = int(rng.integers(len(problem.graph)))
-            config = problem.space.sample(operator, rng)
-            highest = cost + math.floor(-math.log(1.0 - rng.random()) * scale)
-            proposal = simulation.propose(operator, config, highest if overflow == 0 else None)
-            is_smaller = proposal.overflow_bytes < overflow
-            if is_smaller or (proposal.overflow_bytes == overflow and proposal.cost_ns <= highest):
-                simulation.accept()
-                cost, overflow = proposal.cost_ns, proposal.overflow_bytes
-                if (overflow, cost) < best:
-                    best, improved_at = (overflow, cost), now
-            else:
-                simulation.reject()
+        chain = Chain(simulation, rng, temperature_ns=self.temperature * problem.data_parallel_ns)
+        improved_at = ledger.seconds
+        while left > 0 and chain.idle < patience:
+            steps = ledger.walk(chain, left, patience)
+            left -= steps.simulations
+            if steps.improvements:
+                improved_at = ledger.seconds
+            if ledger.seconds >= ends_at or ledger.seconds - improved_at >= longest_wait:
+                break

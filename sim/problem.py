@@ -13,7 +13,7 @@ from sim.topology import DeviceTopology
 from sim.work import saved_bytes
 
 if TYPE_CHECKING:
-    from sim.kernels.layout import Tables
+    from sim.kernels.layout import Choices, Tables
     from sim.simulation import Simulation
     from sim.tables import Rows
 
@@ -59,6 +59,13 @@ class Problem:
         from sim.tables import Rows
 
         return Rows(self)
+
+    @cached_property
+    def choices(self) -> "Choices":
+        """The space in the kernels' arrays, for compiled searchers."""
+        from sim.choices import make_choices
+
+        return make_choices(self.space, self.rows)
 
     @cached_property
     def data_parallel(self) -> Strategy:

@@ -3,6 +3,7 @@
 The timeline is always identical to the one that ``TaskGraph.simulate`` computes from nothing.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,7 +20,10 @@ from sim.kernels.layout import (
     NEW_SERIAL_SUM,
     NUM_TASKS,
     OVERFLOW,
+    PARTS,
     POPPED,
+    ROW,
+    SEG,
     SERIAL_SUM,
 )
 from sim.problem import Problem
@@ -35,7 +39,8 @@ class Proposal(NamedTuple):
 
     Attributes:
         cost_ns: iteration time; if ``is_cutoff``, only a proven lower bound of it, greater than the cutoff.
-        overflow_bytes: memory needed beyond what the devices have, summed over them; 0 if the strategy fits.
+        overflow_bytes: memory needed beyond what the devices have, summed over them; 0 if the strategy fits. Of no
+            meaning if ``is_cutoff``.
         is_cutoff: pricing stopped because the cost exceeds the cutoff.
     """
 
@@ -123,6 +128,21 @@ class Simulation:
         assert self._proposed is not None, "nothing was proposed"
         delta.reject(self._state)
         self._proposed = None
+
+    def run_kernel(self, kernel: Callable[..., int], *arguments: Any) -> None:
+        """Run a compiled searcher on the state; it is called again whenever an array had to grow.
+
+        Args:
+            kernel: takes tables, rows and state before its own arguments; every proposal that it makes it also accepts
+                or rejects, and it returns a status (``sim.kernels.layout``).
+            arguments: its own.
+        """
+        assert self._proposed is None, "accept or reject the proposal first"
+        while (status := kernel(self._tables, self._rows.array, self._state, *arguments)) != DONE:
+            self._state = grown(self._state, status)
+        block, arena = self._state.block, self._state.arena
+        for operator, (row, home, parts) in enumerate(block[: len(self._configs), [ROW, SEG, PARTS]].tolist()):
+            self._configs[operator] = self._rows.config(operator, row, arena[home : home + parts])
 
     def fork(self) -> "Simulation":
         """An independent copy of the accepted state."""

@@ -130,7 +130,7 @@ class SoapSpace:
         config.check(node, self.topology.num_devices)
         if self.is_enumerable:
             self.index(operator, config)
-        elif config.degrees not in degree_tuples(*self._shape(operator), self.topology.num_devices):
+        elif config.degrees not in self.degree_tuples(operator):
             raise IllegalConfigError(node.name, config, f"it splits dimensions that are closed in the space {self}")
         elif self.variant == "injective" and len(set(config.devices)) < config.num_tasks:
             raise IllegalConfigError(node.name, config, "two parts share a device")
@@ -139,7 +139,7 @@ class SoapSpace:
         """A random config: uniform where enumerable, else uniform degrees, then uniform devices."""
         if self.is_enumerable:
             return self.config(operator, int(rng.integers(self.num_configs(operator))))
-        tuples = degree_tuples(*self._shape(operator), self.topology.num_devices)
+        tuples = self.degree_tuples(operator)
         degrees = tuples[int(rng.integers(len(tuples)))]
         num_devices, num_tasks = self.topology.num_devices, math.prod(degrees)
         if self.variant == "free":
@@ -152,6 +152,10 @@ class SoapSpace:
         """A random config for every operator."""
         configs = [self.sample(operator, rng) for operator in range(len(self.graph))]
         return Strategy(self.graph, self.topology, configs)
+
+    def degree_tuples(self, operator: int) -> tuple[tuple[int, ...], ...]:
+        """All degrees that an operator may have."""
+        return degree_tuples(*self._shape(operator), self.topology.num_devices)
 
     def __repr__(self) -> str:
         return f"{self.variant}/{self.dims}"
@@ -204,7 +208,7 @@ def _block_table(
 
 
 @lru_cache(maxsize=65536)
-def _ranks(degrees: tuple[int, ...], order: tuple[int, ...]) -> NDArray[np.int64]:
+def nested_ranks(degrees: tuple[int, ...], order: tuple[int, ...]) -> NDArray[np.int64]:
     """For each part, row-major, its place along the devices when ``order`` nests the split dimensions."""
     place = np.zeros(degrees, dtype=np.int64)
     for dim in order:
@@ -215,4 +219,4 @@ def _ranks(degrees: tuple[int, ...], order: tuple[int, ...]) -> NDArray[np.int64
 
 
 def _devices(degrees: tuple[int, ...], order: tuple[int, ...], start: int, stride: int) -> tuple[int, ...]:
-    return tuple((start + stride * _ranks(degrees, order)).tolist())
+    return tuple((start + stride * nested_ranks(degrees, order)).tolist())

@@ -12,6 +12,7 @@ from sim.kernels.layout import (
     AXIS,
     AXIS_COLUMNS,
     CUT,
+    DEGREE,
     EDGE_COLUMNS,
     GROUP,
     HALO,
@@ -25,10 +26,12 @@ from sim.kernels.layout import (
     X_KIND,
     X_ROUNDS,
     Ints,
+    Lists,
     Tables,
 )
 from sim.operator_graph import BYTES_PER_ELEMENT, MAX_AXES, WHOLE, Edge, Operator
 from sim.problem import Problem
+from sim.strategy import ParallelConfig
 
 MAX_PHASES, MAX_DEVICES = 2**20, 2**13
 """What fits into a task key of 63 bits (``sim.kernels.blocks.pack``): parts and shards have 15 bits."""
@@ -151,6 +154,11 @@ class Rows:
             self.array[row] = self._numbers(self.problem.graph.operators[operator], degrees)
             self._row[key] = row
         return row
+
+    def config(self, operator: int, row: int, devices: Sequence[int] | Lists) -> ParallelConfig:
+        """The config of a row on some devices, of which the first for its parts count."""
+        degrees = tuple(self.array[row, DEGREE : DEGREE + len(self.problem.graph.operators[operator].dims)].tolist())
+        return ParallelConfig(degrees, tuple(np.asarray(devices[: math.prod(degrees)]).tolist()))
 
     def _numbers(self, operator: Operator, degrees: tuple[int, ...]) -> list[int]:
         problem = self.problem

@@ -15,17 +15,20 @@ from sim.kernels.layout import (
     END,
     EXCHANGES,
     GROUP,
+    IS_CUTOFF,
     MAKESPAN,
     NEW_MAKESPAN,
     NEW_OVERFLOW,
     NEW_SERIAL_SUM,
     NEW_TASKS,
+    NUM_BUILT,
     NUM_SAVED,
     NUM_TASKS,
     OVERFLOW,
     OVERLAP,
     PARAMETER_SERVER,
     PARTS,
+    POPPED,
     READY,
     ROW,
     SAVED,
@@ -43,36 +46,36 @@ from sim.kernels.timeline import simulate
 
 
 @njit(cache=True)
-def add_memory(tb, rows, st, b, sign):
-    """Add (or take away) what block ``b`` keeps on each device. Modified in place: ``st.new_memory``."""
-    n, block = tb.op.shape[0], st.block[b]
-    home, memory = block[SEG], st.new_memory
+def add_block(tb, rows, st, b, sign):
+    """Add (or take away) what block ``b`` keeps on each device and does on each resource.
+
+    Modified in place: ``st.new_memory``, ``st.new_load``.
+    """
+    n, block, arena, memory, load = tb.op.shape[0], st.block[b], st.arena, st.new_memory, st.new_load
+    home, base, count = block[SEG], block[BASE], block[TASKS]
     if b < n:
+        saved = sign * rows[block[ROW], SAVED]
         for k in range(block[PARTS]):
-            memory[st.arena[home + k]] += sign * rows[block[ROW], SAVED]
+            memory[arena[home + k]] += saved
     elif b < n + tb.edge.shape[0]:
-        sources = home + st.arena[home + E_SRC_LIST]
-        for x in range(st.arena[home + E_COUNT]):
-            memory[st.arena[sources + 2 * x + 1]] += sign * st.num_bytes[block[BASE] + x]
+        sources, sizes = home + arena[home + E_SRC_LIST], st.num_bytes
+        for x in range(arena[home + E_COUNT]):
+            memory[arena[sources + 2 * x + 1]] += sign * sizes[base + x]
     else:
         copies = 2 + tb.flags[COPIES] if tb.flags[TRAINING] else 1
-        unit_bytes = copies * tb.group[b - n - tb.edge.shape[0], UNIT_BYTES]
-        held = home + st.arena[home + G_HELD]
-        for k in range(st.arena[home + G_NUM_HELD]):
-            memory[st.arena[held + 2 * k]] += sign * unit_bytes * st.arena[held + 2 * k + 1]
-
-
-@njit(cache=True)
-def add_load(tb, st, b, sign):
-    """Add (or take away) the work of block ``b`` on each resource. Modified in place: ``st.new_load``."""
-    for t in range(st.block[b, BASE], st.block[b, BASE] + st.block[b, TASKS]):
-        first, exe = st.res[t], sign * st.exe[t]
+        unit_bytes = sign * copies * tb.group[b - n - tb.edge.shape[0], UNIT_BYTES]
+        held = home + arena[home + G_HELD]
+        for k in range(arena[home + G_NUM_HELD]):
+            memory[arena[held + 2 * k]] += unit_bytes * arena[held + 2 * k + 1]
+    route, res, res_len, exes = tb.route, st.res, st.res_len, st.exe
+    for t in range(base, base + count):
+        first, exe = res[t], sign * exes[t]
         if first >= 0:
-            for r in range(first, first + st.res_len[t]):
-                st.new_load[tb.route[r]] += exe
+            for r in range(first, first + res_len[t]):
+                load[route[r]] += exe
         else:
-            for r in range(~first, ~first + st.res_len[t]):
-                st.new_load[st.arena[r]] += exe
+            for r in range(~first, ~first + res_len[t]):
+                load[arena[r]] += exe
 
 
 @njit(cache=True)
@@ -86,7 +89,7 @@ def add_up(tb, st):
     st.num[NEW_SERIAL_SUM], st.num[NEW_OVERFLOW] = serial, overflow
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def full(tb, rows, st, config_rows, config_ptr, config_devices):
     """Build the task graph of a strategy from nothing and simulate all of it.
 
@@ -103,7 +106,6 @@ def full(tb, rows, st, config_rows, config_ptr, config_devices):
     st.seg_free[:] = -1
     st.new_memory[:] = 0
     st.new_load[:] = 0
-    shards = np.empty(5, np.int64)
     n, num_edges = tb.op.shape[0], tb.edge.shape[0]
     for i in range(n):
         num_parts = config_ptr[i + 1] - config_ptr[i]
@@ -117,12 +119,11 @@ def full(tb, rows, st, config_rows, config_ptr, config_devices):
         if status != DONE:
             return status
     for g in range(tb.group.shape[0]):
-        status = build_group(tb, rows, st, g, shards)
+        status = build_group(tb, rows, st, g)
         if status != DONE:
             return status
     for b in range(st.block.shape[0]):
-        add_memory(tb, rows, st, b, 1)
-        add_load(tb, st, b, 1)
+        add_block(tb, rows, st, b, 1)
     add_up(tb, st)
     status = simulate(tb, st, 0, 0, -1, np.iinfo(np.int64).max)
     if status == DONE:
@@ -132,16 +133,17 @@ def full(tb, rows, st, config_rows, config_ptr, config_devices):
 
 @njit(cache=True)
 def keep_timeline(st):
-    """Make the proposal's timeline the accepted one. Modified in place: times, order, memory and scalars."""
-    for position in range(st.num[CUT_POSITION], st.num[NEW_TASKS]):
-        t = st.new_order[position]
-        st.order[position] = t
+    """Make the proposal's timeline the accepted one. Modified in place: times, order, memory, load and scalars."""
+    num, order, new_order, time, new_time = st.num, st.order, st.new_order, st.time, st.new_time
+    for position in range(num[CUT_POSITION], num[NEW_TASKS]):
+        t = new_order[position]
+        order[position] = t
         for c in range(3):
-            st.time[t, c] = st.new_time[t, c]
+            time[t, c] = new_time[t, c]
     st.memory[:] = st.new_memory
     st.load[:] = st.new_load
-    st.num[NUM_TASKS], st.num[MAKESPAN], st.num[NUM_SAVED] = st.num[NEW_TASKS], st.num[NEW_MAKESPAN], 0
-    st.num[SERIAL_SUM], st.num[OVERFLOW] = st.num[NEW_SERIAL_SUM], st.num[NEW_OVERFLOW]
+    num[NUM_TASKS], num[MAKESPAN], num[NUM_SAVED], num[NUM_BUILT] = num[NEW_TASKS], num[NEW_MAKESPAN], 0, 0
+    num[SERIAL_SUM], num[OVERFLOW] = num[NEW_SERIAL_SUM], num[NEW_OVERFLOW]
 
 
 @njit(cache=True)
@@ -156,38 +158,37 @@ def find_cut(tb, st, i):
     Returns:
         Time, key, and how many accepted tasks come before them.
     """
-    n, best_time = tb.op.shape[0], np.iinfo(np.int64).max
-    best_key = np.iinfo(np.int64).max
-    base = st.block[i, BASE]
-    for t in range(base, base + st.block[i, PARTS]):
-        if st.time[t, READY] < best_time or (st.time[t, READY] == best_time and st.key[t] < best_key):
-            best_time, best_key = st.time[t, READY], st.key[t]
+    n, best_time, best_key = tb.op.shape[0], np.iinfo(np.int64).max, np.iinfo(np.int64).max
+    block, arena, time, keys, order = st.block, st.arena, st.time, st.key, st.order
+    for t in range(block[i, BASE], block[i, BASE] + block[i, PARTS]):
+        if time[t, READY] < best_time or (time[t, READY] == best_time and keys[t] < best_key):
+            best_time, best_key = time[t, READY], keys[t]
     for e in range(tb.in_ptr[i], tb.in_ptr[i + 1]):
         src = tb.edge[e, SRC]
-        parts, home = st.block[src, PARTS], st.block[src, SEG]
+        parts, home, base = block[src, PARTS], block[src, SEG], block[src, BASE]
         for k in range(parts):
-            x = st.arena[home + parts + k]
-            end = st.time[st.block[src, BASE] + (k if x < 0 else parts + x), END]
+            x = arena[home + parts + k]
+            end = time[base + (k if x < 0 else parts + x), END]
             if end <= best_time:
                 best_time, best_key = end, pack(2 * i, 0, 0, 0)
     if tb.in_ptr[i] == tb.in_ptr[i + 1]:
         best_time, best_key = 0, pack(2 * i + 1, 0, 0, 0)
-    if tb.flags[SCHEME] == PARAMETER_SERVER and tb.flags[OVERLAP] and tb.flags[TRAINING] and tb.op[i, GROUP] >= 0:
-        g = tb.op[i, GROUP]
+    g = tb.op[i, GROUP]
+    if tb.flags[SCHEME] == PARAMETER_SERVER and tb.flags[OVERLAP] and tb.flags[TRAINING] and g >= 0:
         for r in range(tb.member_ptr[g], tb.member_ptr[g + 1]):
             m = tb.member[r]
-            parts, home = st.block[m, PARTS], st.block[m, SEG]
-            backward = st.block[m, BASE] + parts + st.block[m, EXCHANGES]
+            parts, home = block[m, PARTS], block[m, SEG]
+            backward = block[m, BASE] + parts + block[m, EXCHANGES]
             for k in range(parts):
-                x = st.arena[home + parts + k]
-                end = st.time[backward + (k if x < 0 else parts + x), END]
+                x = arena[home + parts + k]
+                end = time[backward + (k if x < 0 else parts + x), END]
                 if m != i and end < best_time:
                     best_time, best_key = end, pack(4 * n + 4 * g, 0, 0, 0)
     first, last = 0, st.num[NUM_TASKS]
     while first < last:
         middle = (first + last) // 2
-        t = st.order[middle]
-        if st.time[t, READY] < best_time or (st.time[t, READY] == best_time and st.key[t] < best_key):
+        t = order[middle]
+        if time[t, READY] < best_time or (time[t, READY] == best_time and keys[t] < best_key):
             first = middle + 1
         else:
             last = middle
@@ -195,69 +196,86 @@ def find_cut(tb, st, i):
 
 
 @njit(cache=True)
+def withdraw(tb, rows, st, i):
+    """Save the blocks that a new config of operator ``i`` replaces, and take away what they keep and do.
+
+    Modified in place: ``st.saved``, the proposal's memory and load.
+
+    Returns:
+        The serial time of the weight groups that stay.
+    """
+    n, num_edges, num = tb.op.shape[0], tb.edge.shape[0], st.num
+    st.new_memory[:] = st.memory
+    st.new_load[:] = st.load
+    saved_id, saved = st.saved_id, 1
+    saved_id[0] = i
+    for e in range(tb.in_ptr[i], tb.in_ptr[i + 1]):
+        saved_id[saved] = n + e
+        saved += 1
+    for r in range(tb.out_ptr[i], tb.out_ptr[i + 1]):
+        saved_id[saved] = n + tb.out_edge[r]
+        saved += 1
+    serial = num[SERIAL_SUM]
+    if tb.op[i, GROUP] >= 0:
+        saved_id[saved] = n + num_edges + tb.op[i, GROUP]
+        serial -= st.block[saved_id[saved], SERIAL]
+        saved += 1
+    for k in range(saved):
+        st.saved[k] = st.block[saved_id[k]]
+        add_block(tb, rows, st, saved_id[k], -1)
+    num[NUM_SAVED], num[NUM_BUILT] = saved, 0
+    return serial
+
+
+@njit(cache=True, nogil=True)
 def propose(tb, rows, st, i, row, num_parts, cutoff):
     """Price a new config of operator ``i``: degrees ``row`` on ``st.devices[:num_parts]``.
 
+    Blocks are built one by one; as soon as a resource has more to do than the cutoff allows, the rest is not.
+
     Modified in place: the blocks of the operator, its edges and its weight group (the old ones are saved), the
-    proposal's timeline and memory. If the status is not DONE, all blocks are as before.
+    proposal's timeline, memory and load. If the status is not DONE, all blocks are as before.
     """
-    n, num_edges, num = tb.op.shape[0], tb.edge.shape[0], st.num
-    shards = np.empty(5, np.int64)
-    cut_time, cut_key, cut_position = find_cut(tb, st, i)
-    num[CUT_POSITION], num[NUM_SAVED] = cut_position, 0
-    st.new_memory[:] = st.memory
-    st.new_load[:] = st.load
-    status = replace(tb, rows, st, i, i, row, num_parts, shards)
-    for e in range(tb.in_ptr[i], tb.in_ptr[i + 1]):
-        if status == DONE:
-            status = replace(tb, rows, st, n + e, i, row, num_parts, shards)
-    for r in range(tb.out_ptr[i], tb.out_ptr[i + 1]):
-        if status == DONE:
-            status = replace(tb, rows, st, n + tb.out_edge[r], i, row, num_parts, shards)
-    if status == DONE and tb.op[i, GROUP] >= 0:
-        status = replace(tb, rows, st, n + num_edges + tb.op[i, GROUP], i, row, num_parts, shards)
-    if status == DONE:
-        add_up(tb, st)
-        status = simulate(tb, st, cut_position, cut_time, cut_key, cutoff - num[NEW_SERIAL_SUM])
+    n, num_edges, num, load = tb.op.shape[0], tb.edge.shape[0], st.num, st.new_load
+    cut_time, cut_key, num[CUT_POSITION] = find_cut(tb, st, i)
+    serial = withdraw(tb, rows, st, i)
+    for k in range(num[NUM_SAVED]):
+        b = st.saved_id[k]
+        if b < n:
+            status = build_operator(tb, rows, st, i, row, num_parts)
+        elif b < n + num_edges:
+            status = build_edge(tb, rows, st, b - n)
+        else:
+            status = build_group(tb, rows, st, b - n - num_edges)
+        if status != DONE:
+            reject(st)
+            return status
+        num[NUM_BUILT] = k + 1
+        add_block(tb, rows, st, b, 1)
+        bound = 0
+        for r in range(load.shape[0]):
+            bound = max(bound, load[r])
+        if bound + serial > cutoff:
+            num[IS_CUTOFF], num[NEW_MAKESPAN], num[NEW_SERIAL_SUM], num[POPPED] = 1, bound, serial, 0
+            return DONE
+    add_up(tb, st)
+    status = simulate(tb, st, num[CUT_POSITION], cut_time, cut_key, cutoff - num[NEW_SERIAL_SUM])
     if status != DONE:
         reject(st)
     return status
 
 
-@njit(cache=True)
-def replace(tb, rows, st, b, i, row, num_parts, shards):
-    """Build block ``b`` anew, saving the old one.
-
-    Modified in place: the block, ``st.saved``, the proposal's memory and load.
-    """
-    n, num_edges, saved = tb.op.shape[0], tb.edge.shape[0], st.num[NUM_SAVED]
-    st.saved[saved] = st.block[b]
-    st.saved_id[saved] = b
-    add_memory(tb, rows, st, b, -1)
-    add_load(tb, st, b, -1)
-    if b < n:
-        status = build_operator(tb, rows, st, i, row, num_parts)
-    elif b < n + num_edges:
-        status = build_edge(tb, rows, st, b - n)
-    else:
-        status = build_group(tb, rows, st, b - n - num_edges, shards)
-    if status == DONE:
-        add_memory(tb, rows, st, b, 1)
-        add_load(tb, st, b, 1)
-        st.num[NUM_SAVED] = saved + 1
-    return status
-
-
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def reject(st):
     """Forget the proposal. Modified in place: the replaced blocks, the free lists."""
-    for k in range(st.num[NUM_SAVED]):
-        release_block(st, st.block[st.saved_id[k]])
-        st.block[st.saved_id[k]] = st.saved[k]
-    st.num[NUM_SAVED] = 0
+    num, block, saved_id = st.num, st.block, st.saved_id
+    for k in range(num[NUM_BUILT]):
+        release_block(st, block[saved_id[k]])
+        block[saved_id[k]] = st.saved[k]
+    num[NUM_SAVED], num[NUM_BUILT] = 0, 0
 
 
-@njit(cache=True)
+@njit(cache=True, nogil=True)
 def accept(st):
     """Keep the proposal. Modified in place: the replaced blocks' slots become free; timeline, memory and scalars."""
     for k in range(st.num[NUM_SAVED]):

@@ -279,16 +279,13 @@ def shard_at(scratch, shards, unit):
 
 
 @njit(cache=True)
-def build_group(tb, rows, st, g, shards):
+def build_group(tb, rows, st, g):
     """Build the block of weight group ``g`` from the configs of its members.
-
-    Args:
-        shards: (5,) int64 work space.
 
     Modified in place: the group's block, its slots and segment.
     """
     op, member_ptr, flags, edge = tb.op, tb.member_ptr, tb.flags, tb.edge
-    scratch, arena, block, num = st.scratch, st.arena, st.block, st.num
+    scratch, arena, block, num, shards = st.scratch, st.arena, st.block, st.num, st.shards
     b = op.shape[0] + edge.shape[0] + g
     top = num[SEG_TOP]
     if not find_holders(tb, rows, st, g, 0, shards):

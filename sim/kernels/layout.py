@@ -72,8 +72,17 @@ BLOCK_COLUMNS = 10
 
 # Entries of State.num.
 TASK_TOP, SEG_TOP, NUM_TASKS, MAKESPAN, NEW_TASKS, NEW_MAKESPAN, CUT_POSITION, NUM_SAVED, STAMP, IS_CUTOFF = range(10)
-RING_SIZE, RING_LATENCY, POPPED, SERIAL_SUM, NEW_SERIAL_SUM, OVERFLOW, NEW_OVERFLOW = 10, 11, 12, 13, 14, 15, 16
-NUM_SCALARS = 17
+RING_SIZE, RING_LATENCY, POPPED, SERIAL_SUM, NEW_SERIAL_SUM, OVERFLOW, NEW_OVERFLOW, NUM_BUILT = (
+    10,
+    11,
+    12,
+    13,
+    14,
+    15,
+    16,
+    17,
+)
+NUM_SCALARS = 18
 
 # Columns of State.time.
 READY, START, END = 0, 1, 2
@@ -118,5 +127,30 @@ class State(NamedTuple):
     need: Ints  # (8, degrees) intervals that the consumer's indices need along each axis
     meet: Ints  # (8, degrees) ranges of them that the producer's indices meet
     box: Ints  # (8,) low and high ends of a box
+    shards: Ints  # (5,) where the shards of a weight group are in the scratch space
     num: Ints  # (NUM_SCALARS,)
     real: Floats  # (1,) bandwidth of the ring made last
+
+
+# Variants of a space, as Choices.variant.
+BLOCK, ALIGNED, FREE, INJECTIVE = 0, 1, 2, 3
+
+
+class Choices(NamedTuple):
+    """The legal configs of each operator: rows that differ in degrees, nesting order or stride."""
+
+    first: Ints  # (n + 1,) rows of operator i are first[i] .. first[i + 1]
+    num_configs: Ints  # (n,) or degrees to choose from, if configs have no indices
+    offset: Ints  # (R,) index of the row's first config, within its operator
+    row: Ints  # (R,) row of numbers of its degrees
+    parts: Ints  # (R,)
+    stride: Ints  # (R,) distance of neighbouring parts' devices
+    rank: Ints  # (R,) where the row's ranks start
+    ranks: Lists  # place of each part along the devices
+    variant: Ints  # (1,)
+
+
+# Entries of what a walk keeps between calls.
+W_SIMULATIONS, W_CUTOFFS, W_IDLE, W_IMPROVEMENTS, W_BEST_COST, W_BEST_OVERFLOW = 0, 1, 2, 3, 4, 5
+W_IS_PENDING, W_OPERATOR, W_ROW, W_PARTS, W_HIGHEST = 6, 7, 8, 9, 10
+WALK_ENTRIES = 11

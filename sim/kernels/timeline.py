@@ -143,12 +143,7 @@ def simulate(tb, st, cut_position, cut_time, cut_key, cutoff):
     free_at[:] = 0
     size, position, makespan, bound = 0, 0, 0, 0
     num[IS_CUTOFF] = 0
-    for r in range(rest.shape[0]):
-        rest[r] = st.new_load[r]
-        bound = max(bound, rest[r])
-    if bound > cutoff:
-        num[IS_CUTOFF], num[NEW_MAKESPAN], num[POPPED] = 1, bound, 0
-        return DONE
+    rest[:] = st.new_load
     count_predecessors(tb, st)
     for i in range(n):
         if in_ptr[i] == in_ptr[i + 1]:

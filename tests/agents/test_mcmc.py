@@ -1,5 +1,5 @@
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
@@ -7,14 +7,13 @@ from scipy.stats import chi2
 
 from agents.budget import Budget
 from agents.errors import AgentError
-from agents.ledger import MeteredSimulation
 from agents.mcmc import Mcmc
 from agents.random_search import RandomSearch
+from sim.chain import Chain
 from sim.models.alexnet import alexnet
 from sim.models.lenet import lenet
 from sim.operator_graph import OperatorGraph
 from sim.problem import Problem
-from sim.simulation import Proposal, Simulation
 from sim.space import SoapSpace
 from sim.topology import load_topology
 
@@ -58,48 +57,22 @@ def test_a_start_ends_when_half_of_its_share_brought_nothing(problem: Problem) -
     assert 2000 <= simulations < 4000
 
 
-def test_cutoffs_do_not_change_the_chain(problem: Problem, monkeypatch: pytest.MonkeyPatch) -> None:
-    with_cutoffs = mcmc().search(problem, Budget(simulations=1500))
-    propose = Simulation.propose
-
-    def propose_fully(self: Simulation, operator: int, config: object, cutoff_ns: int | None = None) -> Proposal:
-        return propose(self, operator, config, None)  # type: ignore[arg-type]
-
-    monkeypatch.setattr(Simulation, "propose", propose_fully)
-    without = mcmc().search(problem, Budget(simulations=1500))
-
-    assert with_cutoffs.cutoffs > 0 == without.cutoffs
-    assert with_cutoffs.strategy == without.strategy
-
-
-def test_the_chain_visits_strategies_as_often_as_the_boltzmann_distribution_says(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_the_chain_visits_strategies_as_often_as_the_boltzmann_distribution_says() -> None:
     graph = OperatorGraph(lenet(num_devices=2).operators[:3], name="start of lenet")
     topology = load_topology("p100_cluster", num_devices=2)
     problem = Problem(graph, topology, space=SoapSpace(graph, topology, dims="O"))
-    visited: list[tuple[int, ...]] = []
-    for name in ("accept", "reject"):
-        monkeypatch.setattr(MeteredSimulation, name, _noting(getattr(MeteredSimulation, name), visited))
-    Mcmc(starts=["single_device"], temperature=1.0, patience=1.0, seed=0).search(problem, Budget(simulations=20_000))
-    # Only every 20th state counts, so that the counts are nearly independent.
-    visits = Counter(visited[::20])
+    chain = Chain(problem.simulation(), np.random.default_rng(0), temperature_ns=problem.data_parallel_ns)
+    visits: Counter[tuple[int, ...]] = Counter()
+    for _ in range(1000):
+        chain.walk(20)  # so that the counts are nearly independent
+        visits[tuple(chain.simulation.config(operator).devices[0] for operator in range(3))] += 1
     states = list(np.ndindex(2, 2, 2))
     weights = np.exp([-_cost(problem, state) / problem.data_parallel_ns for state in states])
-    expected = visits.total() * weights / weights.sum()
+    expected = 1000 * weights / weights.sum()
     statistic = sum((visits[state] - e) ** 2 / e for state, e in zip(states, expected, strict=True))
 
-    assert visits.total() == 1000
     assert chi2.sf(statistic, len(states) - 1) > 1e-3
     assert max(weights) > 1.1 * min(weights), "the temperature tells the states apart"
-
-
-def _noting(change: Callable[[Simulation], None], visited: list[tuple[int, ...]]) -> Callable[[Simulation], None]:
-    def changed(simulation: Simulation) -> None:
-        change(simulation)
-        visited.append(tuple(simulation.config(operator).devices[0] for operator in range(3)))
-
-    return changed
 
 
 def _cost(problem: Problem, state: tuple[int, ...]) -> int:

@@ -1,0 +1,137 @@
+"""A Metropolis chain that never leaves compiled code (FlexFlow, section 6)."""
+
+import math
+
+import numpy as np
+from numba import njit
+
+from sim.kernels.delta import accept, propose, reject
+from sim.kernels.layout import (
+    ALIGNED,
+    BLOCK,
+    DONE,
+    FREE,
+    IS_CUTOFF,
+    MAKESPAN,
+    NEW_MAKESPAN,
+    NEW_OVERFLOW,
+    NEW_SERIAL_SUM,
+    OVERFLOW,
+    PARTS,
+    ROW,
+    SEG,
+    SERIAL_SUM,
+    W_BEST_COST,
+    W_BEST_OVERFLOW,
+    W_CUTOFFS,
+    W_HIGHEST,
+    W_IDLE,
+    W_IMPROVEMENTS,
+    W_IS_PENDING,
+    W_OPERATOR,
+    W_PARTS,
+    W_ROW,
+    W_SIMULATIONS,
+)
+
+
+@njit(cache=True)
+def draw_config(ch, rng, i, num_devices, devices):
+    """Draw a config of operator i: uniform over a space with indices, else degrees first, then devices.
+
+    Modified in place: ``devices``.
+
+    Returns:
+        The row of its degrees and its number of parts.
+    """
+    first, last, variant = ch.first[i], ch.first[i + 1], ch.variant[0]
+    index = rng.integers(0, ch.num_configs[i])
+    low, high = first, last
+    while high - low > 1:
+        middle = (low + high) // 2
+        if ch.offset[middle] <= index:
+            low = middle
+        else:
+            high = middle
+    parts, stride = ch.parts[low], ch.stride[low]
+    if variant == FREE:
+        for k in range(parts):
+            devices[k] = rng.integers(0, num_devices)
+    elif variant in (BLOCK, ALIGNED):
+        start = index - ch.offset[low]
+        if variant == ALIGNED:
+            start = start // stride * stride * parts + start % stride
+        for k in range(parts):
+            devices[k] = start + stride * ch.ranks[ch.rank[low] + k]
+    else:
+        # The first draws of a shuffle; ``devices`` has room for all of them.
+        for k in range(num_devices):
+            devices[k] = k
+        for k in range(parts):
+            other = rng.integers(k, num_devices)
+            devices[k], devices[other] = devices[other], devices[k]
+    return ch.row[low], parts
+
+
+@njit(cache=True)
+def note_best(st, walked, improvements, best_rows, best_devices):
+    """Keep the accepted strategy as the best. Modified in place: all but ``st``."""
+    number = walked[W_IMPROVEMENTS]
+    improvements[number, 0] = walked[W_SIMULATIONS]
+    improvements[number, 1] = walked[W_BEST_COST]
+    improvements[number, 2] = walked[W_BEST_OVERFLOW]
+    walked[W_IMPROVEMENTS], walked[W_IDLE] = number + 1, 0
+    for i in range(best_rows.shape[0]):
+        best_rows[i] = st.block[i, ROW]
+        for k in range(st.block[i, PARTS]):
+            best_devices[i, k] = st.arena[st.block[i, SEG] + k]
+
+
+@njit(cache=True, nogil=True)
+def walk(tb, rows, st, ch, rng, scale, count, patience, has_cutoff, walked, improvements, best_rows, best_devices):
+    """Make up to ``count`` proposals, accepting each with probability min(1, exp((cost - cost*) / scale)).
+
+    The uniform number is drawn before pricing, so that pricing may stop when the proposal is sure to be rejected. A
+    proposal that overflows memory more is rejected, one that overflows less is accepted.
+
+    Args:
+        ch: the space (``Choices``).
+        rng: numpy generator.
+        scale: temperature in ns.
+        count: proposals, at most the rows of ``improvements``.
+        patience: stop after so many proposals without a new best.
+        has_cutoff: whether pricing may stop early; the walk is the same.
+
+    Modified in place: ``st``, ``rng``; ``walked`` (W_ entries), ``improvements`` (simulations, cost, overflow of each
+    new best), the best strategy's rows and devices.
+
+    Returns:
+        Status; if it is not DONE, an array must grow before the walk goes on with the same arguments.
+    """
+    num, n, num_devices = st.num, tb.op.shape[0], tb.device.shape[0]
+    while walked[W_SIMULATIONS] < count and walked[W_IDLE] < patience:
+        cost, overflow = num[MAKESPAN] + num[SERIAL_SUM], num[OVERFLOW]
+        if walked[W_IS_PENDING] == 0:
+            walked[W_OPERATOR] = rng.integers(0, n)
+            walked[W_ROW], walked[W_PARTS] = draw_config(ch, rng, walked[W_OPERATOR], num_devices, st.devices)
+            walked[W_HIGHEST] = cost + np.int64(math.floor(-math.log(1.0 - rng.random()) * scale))
+            walked[W_IS_PENDING] = 1
+        highest = walked[W_HIGHEST]
+        cutoff = highest if has_cutoff and overflow == 0 else np.iinfo(np.int64).max
+        status = propose(tb, rows, st, walked[W_OPERATOR], walked[W_ROW], walked[W_PARTS], cutoff)
+        if status != DONE:
+            return status
+        walked[W_IS_PENDING] = 0
+        walked[W_SIMULATIONS] += 1
+        walked[W_IDLE] += 1
+        walked[W_CUTOFFS] += num[IS_CUTOFF]
+        new_cost, new_overflow = num[NEW_MAKESPAN] + num[NEW_SERIAL_SUM], num[NEW_OVERFLOW]
+        if new_overflow < overflow or (new_overflow == overflow and new_cost <= highest):
+            accept(st)
+            best_cost, best_overflow = walked[W_BEST_COST], walked[W_BEST_OVERFLOW]
+            if new_overflow < best_overflow or (new_overflow == best_overflow and new_cost < best_cost):
+                walked[W_BEST_COST], walked[W_BEST_OVERFLOW] = new_cost, new_overflow
+                note_best(st, walked, improvements, best_rows, best_devices)
+        else:
+            reject(st)
+    return DONE
