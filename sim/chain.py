@@ -12,6 +12,7 @@ from sim.kernels.layout import (
     W_IDLE,
     W_IMPROVEMENTS,
     W_SIMULATIONS,
+    W_TASKS,
     WALK_ENTRIES,
 )
 from sim.simulation import Simulation
@@ -40,11 +41,13 @@ class Steps(NamedTuple):
     Attributes:
         simulations: proposals priced, those cut off included.
         cutoffs: how many of them were cut off.
+        simulated_tasks: tasks that pricing dequeued, summed over the proposals; the others kept their times.
         improvements: new bests, in order.
     """
 
     simulations: int
     cutoffs: int
+    simulated_tasks: int
     improvements: tuple[Improvement, ...]
 
 
@@ -83,7 +86,7 @@ class Chain:
     def walk(self, count: int, patience: int = NO_PATIENCE) -> Steps:
         """Make up to ``count`` proposals; stop when ``patience`` in a row, over all calls, found no new best."""
         walked = self._walked
-        walked[[W_SIMULATIONS, W_CUTOFFS, W_IMPROVEMENTS]] = 0
+        walked[[W_SIMULATIONS, W_CUTOFFS, W_TASKS, W_IMPROVEMENTS]] = 0
         improvements = np.zeros((count, 3), np.int64)
         best = (walked, improvements, self._best_rows, self._best_devices)
         options = (self._temperature_ns, count, patience, self._has_cutoff)
@@ -95,7 +98,7 @@ class Chain:
                 rows.config(operator, row, self._best_devices[operator])
                 for operator, row in enumerate(self._best_rows.tolist())
             ]
-        return Steps(int(walked[W_SIMULATIONS]), int(walked[W_CUTOFFS]), found)
+        return Steps(int(walked[W_SIMULATIONS]), int(walked[W_CUTOFFS]), int(walked[W_TASKS]), found)
 
     @property
     def best_configs(self) -> list[ParallelConfig]:

@@ -87,6 +87,11 @@ class Simulation:
         self._is_acceptable = False
         return self.cost_ns
 
+    def rebuild(self) -> None:
+        """Build the accepted strategy's task graph again and simulate all of it: what delta simulation saves."""
+        status = delta.rebuild(self._tables, self._rows.array, self._state)
+        assert status == DONE, "a task graph that was there before fits again"
+
     def propose(self, operator: int, config: ParallelConfig, cutoff_ns: int | None = None) -> Proposal:
         """Price the strategy that differs in one operator's config.
 
@@ -206,6 +211,11 @@ class Simulation:
     def compute_ns(self) -> int:
         """Sum of the execution times of all tasks that run on compute devices."""
         return int(self.busy_ns.sum())
+
+    @property
+    def state_bytes(self) -> int:
+        """Size of all arrays of the simulation."""
+        return sum(array.nbytes for array in self._state)
 
     def timeline(self) -> dict[tuple[int, int, int, int], tuple[int, int, int]]:
         """Ready, start and end time in ns of every task, by its key."""

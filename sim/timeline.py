@@ -7,24 +7,29 @@ from typing import Any
 
 from sim.task_graph import TaskGraph
 
-COMPUTE_PROCESS, CONNECTION_PROCESS = 1, 2
+COMPUTE_PROCESS, CONNECTION_PROCESS, SERIAL_PROCESS = 1, 2, 3
 
 
 def trace_events(task_graph: TaskGraph) -> list[dict[str, Any]]:
     """A simulated task graph as Chrome trace events, in us: a row for each device and each connection in use.
 
-    A task that occupies several connections appears on the row of each.
+    A task that occupies several connections appears on the row of each. Serial synchronisation, which is added behind
+    everything else, occupies none and has a row of its own.
     """
     events: list[dict[str, Any]] = []
     used = sorted({device for task in task_graph.tasks for device in task.devices})
-    for process, name in ((COMPUTE_PROCESS, "devices"), (CONNECTION_PROCESS, "connections")):
+    serial = len(task_graph.device_names)
+    if any(task.exe_time and not task.devices for task in task_graph.tasks):
+        used.append(serial)
+    processes = ((COMPUTE_PROCESS, "devices"), (CONNECTION_PROCESS, "connections"), (SERIAL_PROCESS, "synchronisation"))
+    for process, name in processes:
         events.append({"ph": "M", "name": "process_name", "pid": process, "args": {"name": name}})
     for device in used:
         row = {"ph": "M", "pid": _process(task_graph, device), "tid": device}
-        events.append({**row, "name": "thread_name", "args": {"name": task_graph.device_names[device]}})
+        events.append({**row, "name": "thread_name", "args": {"name": [*task_graph.device_names, "serial"][device]}})
         events.append({**row, "name": "thread_sort_index", "args": {"sort_index": device}})
     for task in task_graph.tasks:
-        for device in task.devices:
+        for device in task.devices or [serial] * bool(task.exe_time):
             events.append(
                 {
                     "ph": "X",
@@ -41,7 +46,9 @@ def trace_events(task_graph: TaskGraph) -> list[dict[str, Any]]:
 
 
 def _process(task_graph: TaskGraph, device: int) -> int:
-    return COMPUTE_PROCESS if device < task_graph.num_compute_devices else CONNECTION_PROCESS
+    if device < task_graph.num_compute_devices:
+        return COMPUTE_PROCESS
+    return CONNECTION_PROCESS if device < len(task_graph.device_names) else SERIAL_PROCESS
 
 
 def write_timeline(task_graph: TaskGraph, path: str | Path) -> None:

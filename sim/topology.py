@@ -207,13 +207,16 @@ class DeviceTopology:
             raise IllegalTopologyError(self.name, f"{reason} (devices do not pass messages on)")
 
 
-def load_topology(name_or_path: str, *, num_devices: int | None = None, reading: str | None = None) -> DeviceTopology:
+def load_topology(
+    name_or_path: str, *, num_devices: int | None = None, reading: str | None = None, **options: Any
+) -> DeviceTopology:
     """Reads a topology that comes with sim, by its name, or any topology file, without Hydra.
 
     Args:
         name_or_path: a name in ``sim/conf/topology`` or the path of a YAML file of the same form.
         num_devices: if given, in place of the file's.
         reading: if given, in place of the file's.
+        options: further keys in place of the file's: ``num_nodes=64`` for a larger cluster.
 
     Raises:
         UnknownNameError: neither a known name nor a file.
@@ -225,7 +228,7 @@ def load_topology(name_or_path: str, *, num_devices: int | None = None, reading:
     path = names.get(name_or_path, Path(name_or_path))
     if name_or_path not in names and path.suffix not in {".yaml", ".yml"}:
         raise UnknownNameError("topology", name_or_path, list(names))
-    keywords = _read(name_or_path, path)
+    keywords = _read(name_or_path, path) | options
     constructors = {
         f"sim.topologies.{name}": function
         for name, function in inspect.getmembers(sim.topologies, inspect.isfunction)

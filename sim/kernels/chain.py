@@ -18,6 +18,7 @@ from sim.kernels.layout import (
     NEW_SERIAL_SUM,
     OVERFLOW,
     PARTS,
+    POPPED,
     ROW,
     SEG,
     SERIAL_SUM,
@@ -32,6 +33,7 @@ from sim.kernels.layout import (
     W_PARTS,
     W_ROW,
     W_SIMULATIONS,
+    W_TASKS,
 )
 
 
@@ -125,6 +127,7 @@ def walk(tb, rows, st, ch, rng, scale, count, patience, has_cutoff, walked, impr
         walked[W_SIMULATIONS] += 1
         walked[W_IDLE] += 1
         walked[W_CUTOFFS] += num[IS_CUTOFF]
+        walked[W_TASKS] += num[POPPED]
         new_cost, new_overflow = num[NEW_MAKESPAN] + num[NEW_SERIAL_SUM], num[NEW_OVERFLOW]
         if new_overflow < overflow or (new_overflow == overflow and new_cost <= highest):
             accept(st)

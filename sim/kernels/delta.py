@@ -131,6 +131,20 @@ def full(tb, rows, st, config_rows, config_ptr, config_devices):
     return status
 
 
+@njit(cache=True, nogil=True)
+def rebuild(tb, rows, st):
+    """Price the accepted strategy again from nothing. Modified in place: as ``full``."""
+    block, n = st.block, tb.op.shape[0]
+    config_rows, config_ptr = block[:n, ROW].copy(), np.zeros(n + 1, np.int64)
+    for i in range(n):
+        config_ptr[i + 1] = config_ptr[i] + block[i, PARTS]
+    devices = np.empty(config_ptr[n], np.int32)
+    for i in range(n):
+        for k in range(block[i, PARTS]):
+            devices[config_ptr[i] + k] = st.arena[block[i, SEG] + k]
+    return full(tb, rows, st, config_rows, config_ptr, devices)
+
+
 @njit(cache=True)
 def keep_timeline(st):
     """Make the proposal's timeline the accepted one. Modified in place: times, order, memory, load and scalars."""

@@ -16,6 +16,7 @@ from sim.models.lenet import lenet
 from sim.problem import Problem
 from sim.strategies import single_device
 from sim.strategy import ParallelConfig
+from sim.sync import Sync
 from sim.task_graph import TaskGraph
 from sim.task_graph_builder import build_task_graph
 from sim.timeline import trace_events, write_timeline
@@ -160,6 +161,16 @@ def test_events_of_one_row_do_not_overlap(task_graph: TaskGraph) -> None:
         runs = sorted((event["ts"], event["ts"] + event["dur"]) for event in events if event["tid"] == row)
 
         assert all(end <= start + 1e-6 for (_, end), (start, _) in pairwise(runs))
+
+
+def test_a_timeline_ends_with_serial_synchronisation() -> None:
+    graph, topology = lenet(num_devices=4), load_topology("p100_cluster", num_devices=4)
+    serial = Problem(graph, topology, sync=Sync(overlap=False))
+    task_graph = build_task_graph(serial, serial.data_parallel)
+    makespan = task_graph.simulate()
+    ends = [event["ts"] + event["dur"] for event in trace_events(task_graph) if event["ph"] == "X"]
+
+    assert max(ends) == pytest.approx(makespan / 1e3)
 
 
 def test_writing_a_timeline_leaves_no_other_file(task_graph: TaskGraph, tmp_path: Path) -> None:
