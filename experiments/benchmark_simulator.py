@@ -44,9 +44,10 @@ def main(cfg: DictConfig) -> None:
     speeds: list[SimulatorSpeed] = []
     for model, count in track(cases, "measuring", console=Console(stderr=True)):
         problem = make_problem(model, count, options)
+        label = " ".join([model, *(f"{key}={value}" for key, value in options["model_options"].items())])
         keys = ("temperature", "proposals", "rebuilds", "seed")
         speeds += [
-            measure_speed(problem, model, start, **{key: options[key] for key in keys}) for start in options["starts"]
+            measure_speed(problem, label, start, **{key: options[key] for key in keys}) for start in options["starts"]
         ]
         folder.write_json("benchmark.json", document(speeds, options))  # what is done stays if the rest is stopped
     console = Console()

@@ -47,7 +47,7 @@ class SimulatorSpeed:
     """What one stream cost; times are CPU time of the process, us for each proposal.
 
     Attributes:
-        model: name of the model.
+        model: name of the model; those with keywords of their own have them behind it, and no published figures.
         num_devices: devices.
         start: name of the strategy that the stream starts from.
         num_tasks: of the strategies along the stream, mean.
