@@ -219,11 +219,13 @@ class Simulation:
 
     def timeline(self) -> dict[tuple[int, int, int, int], tuple[int, int, int]]:
         """Ready, start and end time in ns of every task, by its key."""
-        num_tasks = self.num_tasks
-        tasks = self._state.order[:num_tasks]
-        keys = self._state.key[tasks].tolist()
-        times = self._state.time[tasks].tolist()
-        return {_unpack(key): tuple(time) for key, time in zip(keys, times, strict=True)}
+        keys, times = self.timeline_arrays()
+        return {_unpack(key): tuple(time) for key, time in zip(keys.tolist(), times.tolist(), strict=True)}
+
+    def timeline_arrays(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Keys (tasks,) and ready, start and end times in ns (tasks, 3), in the order in which tasks were dequeued."""
+        tasks = self._state.order[: self.num_tasks]
+        return self._state.key[tasks], self._state.time[tasks]
 
 
 def _unpack(key: int) -> tuple[int, int, int, int]:

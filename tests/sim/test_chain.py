@@ -1,3 +1,4 @@
+from concurrent.futures import ThreadPoolExecutor
 from random import Random
 
 import numpy as np
@@ -91,6 +92,15 @@ def test_improvements_are_in_order() -> None:
     costs = [improvement.cost_ns for improvement in improvements]
 
     assert costs == sorted(set(costs), reverse=True)
+
+
+def test_chains_on_several_threads_walk_as_they_do_alone() -> None:
+    problem = lenet_problem()
+    alone = [make_chain(problem, seed=seed).walk(2000) for seed in range(4)]
+    with ThreadPoolExecutor(4) as pool:
+        together = list(pool.map(lambda seed: make_chain(problem, seed=seed).walk(2000), range(4)))
+
+    assert together == alone
 
 
 def test_patience_ends_a_walk_that_finds_nothing_new() -> None:
