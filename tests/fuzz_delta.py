@@ -1,8 +1,8 @@
 """Long fuzzing of the delta simulation: ``python -m tests.fuzz_delta 1000000 --seed 0``.
 
 Random problems (graphs, topologies, times with zeros and ties, synchronisation, spaces) are walked by chains that
-accept nearly everything or about half, some of them with cutoff; after every proposal the whole timeline must equal that
-of a full simulation.
+accept nearly everything or about half, some of them with cutoff; after every proposal the whole timeline must equal
+that of a full simulation.
 """
 
 import argparse
