@@ -37,7 +37,7 @@ def empty_state(tables: Tables) -> State:
         "meet": np.zeros((8, num_devices + 1), int64),
         "box": np.zeros(8, int64),
         "num": np.zeros(NUM_SCALARS, int64),
-        "real": np.zeros(1, np.float64),
+        "real": np.zeros(2, np.float64),
     }
     for field in ("memory", "new_memory"):
         arrays[field] = np.zeros(num_devices, int64)

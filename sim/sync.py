@@ -5,7 +5,8 @@ from typing import Literal
 
 from sim.errors import SimError, UnknownNameError
 
-SCHEMES = ("ring", "parameter_server")
+SCHEMES = ("ring", "parameter_server", "halving_doubling", "hierarchical", "byteps")
+"""In the order of their numbers in the kernels (``sim.kernels.layout``)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -16,12 +17,16 @@ class Sync:
         scheme: ``ring``: one all-reduce per weight shard on the connections of a ring through its holders.
             ``parameter_server``: every holder pushes its gradient to one of them, which updates the shard and
             sends it back; servers are taken in turn, shard by shard.
+            ``halving_doubling``: the ring's connections, 2 log2 p steps.
+            ``hierarchical``: reduce-scatter within nodes, rings across them, all-gather within nodes.
+            ``byteps``: the same, but across through spare CPU machines, one for each node of the shard, with a
+            network as fast as the nodes' and never contended.
         overlap: start a shard's synchronisation with its last gradient. False adds all synchronisation, one
             shard after another, behind the last backward task, as the code of 2018 did.
         optimizer_copies: copies of the weights that the optimizer keeps (SGD 0, momentum 1, Adam 2).
     """
 
-    scheme: Literal["ring", "parameter_server"] = "ring"
+    scheme: Literal["ring", "parameter_server", "halving_doubling", "hierarchical", "byteps"] = "ring"
     overlap: bool = True
     optimizer_copies: int = 0
 

@@ -3,12 +3,21 @@
 from dataclasses import dataclass
 from itertools import pairwise
 
-from sim.collectives import Ring, ring_all_reduce_ns, ring_through, rounded, transfer_ns
+from sim.collectives import (
+    byteps_ns,
+    halving_doubling_ns,
+    hierarchical_ns,
+    hierarchy_through,
+    ring_all_reduce_ns,
+    ring_through,
+    rounded,
+    transfer_ns,
+)
 from sim.flows import weight_interval
 from sim.operator_graph import BYTES_PER_ELEMENT
 from sim.problem import Problem
 from sim.strategy import Strategy
-from sim.task_graph import Task, TaskGraph
+from sim.task_graph import Key, Task, TaskGraph
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +54,21 @@ def weight_shards(problem: Problem, strategy: Strategy, group: int, done: list[l
     return shards
 
 
+@dataclass(frozen=True, slots=True)
+class AllReduce:
+    """A shard's gradients summed and the sum spread, as one task.
+
+    Attributes:
+        connections: held until it ends.
+        exe_time: ns.
+        num_bytes: sent, summed over all participants.
+    """
+
+    connections: tuple[int, ...]
+    exe_time: int
+    num_bytes: int
+
+
 class Synchronisation:
     """Adds the tasks that synchronise and update each weight group.
 
@@ -78,21 +102,19 @@ class Synchronisation:
             return
         if not self.sync.overlap:
             self._add_serial(group, phase, shards)
-        elif self.sync.scheme == "ring":
-            self._add_rings(group, phase, shards, held)
-        else:
+        elif self.sync.scheme == "parameter_server":
             for number, shard in enumerate(shards):
                 self._add_parameter_server(group, phase, number, shard)
+        else:
+            self._add_all_reduces(group, phase, shards, held)
 
-    def _add_rings(self, group: int, phase: int, shards: list[Shard], held: dict[int, int]) -> None:
+    def _add_all_reduces(self, group: int, phase: int, shards: list[Shard], held: dict[int, int]) -> None:
         """An all-reduce per shard; a device updates what it holds of the group when all of it is reduced."""
         reduced: dict[int, list[int]] = {device: [] for device in held}
         for number, shard in enumerate(shards):
-            ring = ring_through(self.topology, shard.gradients)
             gradients = [task for tasks in shard.gradients.values() for task in tasks]
-            task = self._add_sync(group, f"all-reduce {number}", ring, (phase, 0, number, 0), gradients)
-            task.exe_time = ring_all_reduce_ns(ring, shard.num_bytes)
-            task.num_bytes = 2 * (ring.size - 1) * shard.num_bytes
+            collective = self._all_reduce(shard)
+            task = self._add_sync(group, f"all-reduce {number}", collective, (phase, 0, number, 0), gradients)
             for device in shard.gradients:
                 reduced[device].append(task.id)
         for number, (device, num_bytes) in enumerate(held.items()):
@@ -101,9 +123,28 @@ class Synchronisation:
             exe_time = self._update_ns(device, num_bytes)
             self.task_graph.add(name, "update", [device], exe_time, key, reduced[device])
 
-    def _add_sync(self, group: int, what: str, ring: Ring, key: tuple[int, int, int, int], after: list[int]) -> Task:
-        links = [self.topology.num_devices + connection for connection in ring.connections]
-        return self.task_graph.add(f"{self.group_names[group]} {what}", "sync", links, 0, key, after)
+    def _all_reduce(self, shard: Shard) -> AllReduce:
+        """What the scheme does with one shard."""
+        scheme, num_bytes = self.sync.scheme, shard.num_bytes
+        sent = 2 * (len(shard.gradients) - 1) * num_bytes
+        if scheme in ("ring", "halving_doubling"):
+            ring = ring_through(self.topology, shard.gradients)
+            price = ring_all_reduce_ns if scheme == "ring" else halving_doubling_ns
+            return AllReduce(ring.connections, price(ring, num_bytes), sent)
+        hierarchy = hierarchy_through(self.topology, shard.gradients)
+        if scheme == "hierarchical":
+            return AllReduce(hierarchy.connections, hierarchical_ns(hierarchy, num_bytes), sent)
+        if len(hierarchy.nodes) > 1:
+            # Each of q nodes sends and gets all bytes, where a ring through them has 2 (q - 1) times.
+            sent += 2 * num_bytes
+        return AllReduce(hierarchy.connections, byteps_ns(hierarchy, num_bytes), sent)
+
+    def _add_sync(self, group: int, what: str, collective: AllReduce, key: Key, after: list[int]) -> Task:
+        links = [self.topology.num_devices + connection for connection in collective.connections]
+        name = f"{self.group_names[group]} {what}"
+        task = self.task_graph.add(name, "sync", links, collective.exe_time, key, after)
+        task.num_bytes = collective.num_bytes
+        return task
 
     def _add_parameter_server(self, group: int, phase: int, number: int, shard: Shard) -> None:
         """Push, update at the server, pull."""
@@ -137,15 +178,16 @@ class Synchronisation:
         """All shards one after another on an idle network, then the largest update; behind all that came before."""
         num_bytes = exe_time = 0
         for number, shard in enumerate(shards):
-            ring = ring_through(self.topology, shard.gradients)
-            num_bytes += 2 * (ring.size - 1) * shard.num_bytes
-            if self.sync.scheme == "ring":
-                exe_time += ring_all_reduce_ns(ring, shard.num_bytes)
-            else:
+            if self.sync.scheme == "parameter_server":
+                num_bytes += 2 * (len(shard.gradients) - 1) * shard.num_bytes
                 server = self._server(group, number, shard)
                 for device in shard.gradients:
                     exe_time += transfer_ns(self.topology, device, server, shard.num_bytes)
                     exe_time += transfer_ns(self.topology, server, device, shard.num_bytes)
+            else:
+                collective = self._all_reduce(shard)
+                num_bytes += collective.num_bytes
+                exe_time += collective.exe_time
         updates = self._serial_updates(group, shards)
         name = self.group_names[group]
         sync = self.task_graph.add(f"{name} serial", "sync", [], exe_time, (phase, 0, 0, 0), self.last)

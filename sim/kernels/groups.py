@@ -1,7 +1,7 @@
 """The block of a weight group: its shards, their synchronisation and the updates (``sim.synchronisation``).
 
-Slots, ring: an all-reduce per shard, then an update per holder. Parameter server: per shard the pushes, the update,
-the pulls. Serial: none, only the block's SERIAL time.
+Slots: an all-reduce per shard, then an update per holder. Parameter server: per shard the pushes, the update, the
+pulls. Serial: none, only the block's SERIAL time.
 Segment: a header of offsets, then
     parts: for each member operator its first part's number within the group; entry: for each part the tasks that wait
     for its gradient; degree: predecessors of each task; succ: successors of each task; held: devices and units.
@@ -9,7 +9,8 @@ Segment: a header of offsets, then
 
 from numba import njit
 
-from sim.kernels.blocks import claim_block, pack, ring_through, rounded, set_task, transfer_ns
+from sim.kernels.blocks import claim_block, pack, rounded, set_task, transfer_ns
+from sim.kernels.collectives import collective_bytes, collective_ns, connect
 from sim.kernels.layout import (
     BASE,
     COMM,
@@ -23,9 +24,6 @@ from sim.kernels.layout import (
     OVERLAP,
     PARAMETER_SERVER,
     PARTS,
-    RING,
-    RING_LATENCY,
-    RING_SIZE,
     ROW,
     SCHEME,
     SEG,
@@ -132,13 +130,6 @@ def update_ns(device_table, update, device, num_bytes):
 
 
 @njit(cache=True)
-def ring_ns(num, real, num_bytes):
-    """Duration of an all-reduce on the ring made last (``sim.collectives.ring_all_reduce_ns``)."""
-    size = num[RING_SIZE]
-    return rounded(2 * (size - 1) * (num[RING_LATENCY] + num_bytes / (size * real[0])))
-
-
-@njit(cache=True)
 def find_held(st, shards):
     """Devices of the group in order of first appearance, and how many units each holds.
 
@@ -179,8 +170,8 @@ def write_held(st, top, at, shards, num_held):
 def write_entries(tb, rows, st, g, top, at, shards):
     """For each part of each member, the tasks that wait for its gradient; their predecessors are counted too.
 
-    Ring: shard p's task is p. Parameter server: shard p's tasks start at the sum of 2 h - 1 over the shards before,
-    holder j's push is its j-th task without the server, the update comes behind the pushes.
+    All-reduce: shard p's task is p. Parameter server: shard p's tasks start at the sum of 2 h - 1 over the shards
+    before, holder j's push is its j-th task without the server, the update comes behind the pushes.
     Modified in place: the arena from ``top``: G_PARTS, G_ENTRY and the degrees (which must be zero).
 
     Returns:
@@ -298,8 +289,9 @@ def build_group(tb, rows, st, g, shards):
         return NEED_SCRATCH
     count = shards[S_SHARDS]
     holders = shards[S_END] - shards[S_HOLDERS]
-    is_ring = flags[SCHEME] == RING
-    slots = count + num_held if is_ring else 2 * holders - count
+    scheme = flags[SCHEME]
+    has_server = scheme == PARAMETER_SERVER
+    slots = 2 * holders - count if has_server else count + num_held
     if flags[OVERLAP] == 0 or flags[TRAINING] == 0:
         slots = 0
     if top + G_HEADER + 2 * num_held + 2 * slots + 1 + 2 * holders + member_ptr[g + 1] > arena.shape[0]:
@@ -325,13 +317,13 @@ def build_group(tb, rows, st, g, shards):
     if at < 0:
         return NEED_ARENA
     rings, work = at, shards[S_END] + 2 * num_held
-    if is_ring:
-        # The rings' lengths must be known before the segment finds its home; they are made again when it has.
+    if not has_server:
+        # The collectives' lengths must be known before the segment finds its home; they are made again when it has.
         position = top + at
         for p in range(count):
             start = scratch[shards[S_PTR] + p]
             size = scratch[shards[S_PTR] + p + 1] - start
-            position = ring_through(tb, st, scratch[shards[S_HOLDERS] + start :], size, work, position)
+            position = connect(tb, st, scheme, scratch[shards[S_HOLDERS] + start :], size, work, position)
             if position < 0:
                 return NEED_ARENA if position == -1 else NEED_SCRATCH
         at = position - top
@@ -340,10 +332,10 @@ def build_group(tb, rows, st, g, shards):
         return status
     own = block[b]
     own[PARTS], own[EXCHANGES], own[ROW], own[COMM], own[SERIAL] = slots, 0, 0, 0, 0
-    if is_ring:
-        fill_rings(tb, st, g, b, shards, rings, work)
-    else:
+    if has_server:
         fill_servers(tb, st, g, b, shards)
+    else:
+        fill_collectives(tb, st, g, b, shards, rings, work)
     return DONE
 
 
@@ -356,7 +348,7 @@ def write_successors(tb, st, g, top, at, shards, slots):
     ptr, entries = top + at, top + at + slots + 1
     position = 0
     arena[ptr] = 0
-    if flags[SCHEME] == RING:
+    if flags[SCHEME] != PARAMETER_SERVER:
         for p in range(count):
             for h in range(scratch[shards[S_PTR] + p], scratch[shards[S_PTR] + p + 1]):
                 update = count + slot[scratch[shards[S_HOLDERS] + h]]
@@ -387,21 +379,24 @@ def write_successors(tb, st, g, top, at, shards, slots):
 
 
 @njit(cache=True)
-def fill_rings(tb, st, g, b, shards, rings, work):
-    """Fill the slots of a ring-synchronised group. Modified in place: slots, segment, the block's communication."""
+def fill_collectives(tb, st, g, b, shards, rings, work):
+    """Fill the slots of a group with an all-reduce per shard.
+
+    Modified in place: slots, segment, the block's communication.
+    """
     op, group, device_table, update = tb.op, tb.group, tb.device, tb.update
     scratch, arena, block, num, exes, keys = st.scratch, st.arena, st.block, st.num, st.exe, st.key
     res, res_len, sizes, real = st.res, st.res_len, st.num_bytes, st.real
     own, count = block[b], shards[S_SHARDS]
-    unit_bytes, phase = group[g, UNIT_BYTES], 4 * op.shape[0] + 4 * g
+    scheme, unit_bytes, phase = tb.flags[SCHEME], group[g, UNIT_BYTES], 4 * op.shape[0] + 4 * g
     position = own[SEG] + rings
     for p in range(count):
         start = scratch[shards[S_PTR] + p]
         size = scratch[shards[S_PTR] + p + 1] - start
-        end = ring_through(tb, st, scratch[shards[S_HOLDERS] + start :], size, work, position)
+        end = connect(tb, st, scheme, scratch[shards[S_HOLDERS] + start :], size, work, position)
         num_bytes = unit_bytes * (scratch[shards[S_LOW] + p + 1] - scratch[shards[S_LOW] + p])
-        sent = 2 * (size - 1) * num_bytes
-        exe, key = ring_ns(num, real, num_bytes), pack(phase, 0, p, 0)
+        sent = collective_bytes(num, scheme, size, num_bytes)
+        exe, key = collective_ns(num, real, scheme, num_bytes), pack(phase, 0, p, 0)
         set_task(exes, keys, res, res_len, sizes, own[BASE] + p, exe, key, ~position, end - position, sent)
         own[COMM] += sent
         position = end
@@ -457,10 +452,10 @@ def price_serial(tb, st, g, shards, num_held, position):
     group, device_table, update, flags = tb.group, tb.device, tb.update, tb.flags
     route_ns, route_bandwidth, num_devices = tb.route_ns, tb.route_bandwidth, tb.device.shape[0]
     scratch, slot, num, real = st.scratch, st.slot, st.num, st.real
-    unit_bytes, is_ring = group[g, UNIT_BYTES], flags[SCHEME] == RING
+    unit_bytes, scheme = group[g, UNIT_BYTES], flags[SCHEME]
     held, work = shards[S_END], shards[S_END] + 2 * num_held
     serial, sent = 0, 0
-    if not is_ring:
+    if scheme == PARAMETER_SERVER:
         for k in range(num_held):
             scratch[held + 2 * k + 1] = 0
     for p in range(shards[S_SHARDS]):
@@ -468,13 +463,14 @@ def price_serial(tb, st, g, shards, num_held, position):
         size = scratch[shards[S_PTR] + p + 1] - scratch[shards[S_PTR] + p]
         length = scratch[shards[S_LOW] + p + 1] - scratch[shards[S_LOW] + p]
         num_bytes = unit_bytes * length
-        sent += 2 * (size - 1) * num_bytes
-        if is_ring:
-            end = ring_through(tb, st, scratch[start:], size, work, position)
+        if scheme != PARAMETER_SERVER:
+            end = connect(tb, st, scheme, scratch[start:], size, work, position)
             if end < 0:
                 return NEED_ARENA if end == -1 else NEED_SCRATCH, 0, 0
-            serial += ring_ns(num, real, num_bytes)
+            serial += collective_ns(num, real, scheme, num_bytes)
+            sent += collective_bytes(num, scheme, size, num_bytes)
             continue
+        sent += 2 * (size - 1) * num_bytes
         server = scratch[start + (g + p) % size]
         scratch[held + 2 * slot[server] + 1] += length  # ``find_held`` has ranked the devices
         for h in range(size):

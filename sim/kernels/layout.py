@@ -38,7 +38,7 @@ EDGE_COLUMNS = AXIS + 4 * AXIS_COLUMNS
 UNITS, UNIT_BYTES = 0, 1
 KIND, NODE, CAPACITY = 0, 1, 2
 TRAINING, SCHEME, OVERLAP, COPIES = 0, 1, 2, 3
-RING, PARAMETER_SERVER = 0, 1
+RING, PARAMETER_SERVER, HALVING_DOUBLING, HIERARCHICAL, BYTEPS = 0, 1, 2, 3, 4
 
 # Columns of the rows: one row for each (operator shape, degrees). After TIMES: forward, backward per device kind.
 DEGREE = 0  # four degrees
@@ -73,7 +73,8 @@ BLOCK_COLUMNS = 10
 # Entries of State.num.
 TASK_TOP, SEG_TOP, NUM_TASKS, MAKESPAN, NEW_TASKS, NEW_MAKESPAN, CUT_POSITION, NUM_SAVED, STAMP, IS_CUTOFF = range(10)
 RING_SIZE, RING_LATENCY, POPPED, SERIAL_SUM, NEW_SERIAL_SUM, OVERFLOW, NEW_OVERFLOW = 10, 11, 12, 13, 14, 15, 16
-NUM_SCALARS = 17
+NUM_NODES, WIDTH, OUTER_LATENCY = 17, 18, 19  # of the hierarchy made last; RING_LATENCY is the inner one
+NUM_SCALARS = 20
 
 # Columns of State.time.
 READY, START, END = 0, 1, 2
@@ -119,4 +120,4 @@ class State(NamedTuple):
     meet: Ints  # (8, degrees) ranges of them that the producer's indices meet
     box: Ints  # (8,) low and high ends of a box
     num: Ints  # (NUM_SCALARS,)
-    real: Floats  # (1,) bandwidth of the ring made last
+    real: Floats  # (2,) bandwidth of the ring made last, or of a hierarchy, inner and outer
