@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 
 from sim.collectives import (
+    all_gather_ns,
     byteps_ns,
     halving_doubling_ns,
     hierarchical_ns,
@@ -32,6 +33,11 @@ class Shard:
     num_bytes: int
     gradients: dict[int, list[int]]
 
+    @property
+    def own_bytes(self) -> int:
+        """What each holder has of the shard if it is split between them, in whole elements."""
+        return -(-self.num_bytes // (BYTES_PER_ELEMENT * len(self.gradients))) * BYTES_PER_ELEMENT
+
 
 def weight_shards(problem: Problem, strategy: Strategy, group: int, done: list[list[Task]]) -> list[Shard]:
     """The shards of a weight group: its weights on the finest common cut of the operators that share them."""
@@ -55,8 +61,8 @@ def weight_shards(problem: Problem, strategy: Strategy, group: int, done: list[l
 
 
 @dataclass(frozen=True, slots=True)
-class AllReduce:
-    """A shard's gradients summed and the sum spread, as one task.
+class Collective:
+    """What all holders of a shard do together, as one task.
 
     Attributes:
         connections: held until it ends.
@@ -91,12 +97,11 @@ class Synchronisation:
         """Tasks of one weight group, in its four phases, and the memory that its weights take."""
         shards = weight_shards(self.problem, self.strategy, group, self.done)
         held: dict[int, int] = {}
+        whole, split = self.sync.copies(training=self.problem.training)
         for shard in shards:
             for device in shard.gradients:
                 held[device] = held.get(device, 0) + shard.num_bytes
-        copies = 2 + self.sync.optimizer_copies if self.problem.training else 1
-        for device, num_bytes in held.items():
-            self.task_graph.memory_bytes[device] += copies * num_bytes
+                self.task_graph.memory_bytes[device] += whole * shard.num_bytes + split * shard.own_bytes
         phase = 4 * len(self.problem.graph) + 4 * group
         if not self.problem.training:
             return
@@ -105,6 +110,9 @@ class Synchronisation:
         elif self.sync.scheme == "parameter_server":
             for number, shard in enumerate(shards):
                 self._add_parameter_server(group, phase, number, shard)
+        elif self.sync.scheme == "zero":
+            for number, shard in enumerate(shards):
+                self._add_zero(group, phase, number, shard)
         else:
             self._add_all_reduces(group, phase, shards, held)
 
@@ -123,23 +131,44 @@ class Synchronisation:
             exe_time = self._update_ns(device, num_bytes)
             self.task_graph.add(name, "update", [device], exe_time, key, reduced[device])
 
-    def _all_reduce(self, shard: Shard) -> AllReduce:
+    def _add_zero(self, group: int, phase: int, number: int, shard: Shard) -> None:
+        """Reduce-scatter, update of each holder's own piece, all-gather."""
+        gradients = [task for tasks in shard.gradients.values() for task in tasks]
+        scatter, gather = self._scatter_and_gather(shard)
+        scattered = self._add_sync(group, f"reduce-scatter {number}", scatter, (phase, 0, number, 0), gradients)
+        updates = []
+        for holder, device in enumerate(shard.gradients):
+            name = f"{self.group_names[group]} update {number}"
+            key, exe_time = (phase + 1, 0, number, holder), self._update_ns(device, shard.own_bytes)
+            updates.append(self.task_graph.add(name, "update", [device], exe_time, key, [scattered.id]).id)
+        self._add_sync(group, f"all-gather {number}", gather, (phase + 2, 0, number, 0), updates)
+
+    def _scatter_and_gather(self, shard: Shard) -> tuple[Collective, Collective]:
+        """The two collectives of ZeRO; all gathers of stage 3 are one task."""
+        ring, num_bytes = ring_through(self.topology, shard.gradients), shard.num_bytes
+        scatter, gather = (
+            Collective(ring.connections, all_gather_ns(ring, num_bytes, rounds), rounds * (ring.size - 1) * num_bytes)
+            for rounds in (1, self.sync.num_gathers)
+        )
+        return scatter, gather
+
+    def _all_reduce(self, shard: Shard) -> Collective:
         """What the scheme does with one shard."""
         scheme, num_bytes = self.sync.scheme, shard.num_bytes
         sent = 2 * (len(shard.gradients) - 1) * num_bytes
         if scheme in ("ring", "halving_doubling"):
             ring = ring_through(self.topology, shard.gradients)
             price = ring_all_reduce_ns if scheme == "ring" else halving_doubling_ns
-            return AllReduce(ring.connections, price(ring, num_bytes), sent)
+            return Collective(ring.connections, price(ring, num_bytes), sent)
         hierarchy = hierarchy_through(self.topology, shard.gradients)
         if scheme == "hierarchical":
-            return AllReduce(hierarchy.connections, hierarchical_ns(hierarchy, num_bytes), sent)
+            return Collective(hierarchy.connections, hierarchical_ns(hierarchy, num_bytes), sent)
         if len(hierarchy.nodes) > 1:
             # Each of q nodes sends and gets all bytes, where a ring through them has 2 (q - 1) times.
             sent += 2 * num_bytes
-        return AllReduce(hierarchy.connections, byteps_ns(hierarchy, num_bytes), sent)
+        return Collective(hierarchy.connections, byteps_ns(hierarchy, num_bytes), sent)
 
-    def _add_sync(self, group: int, what: str, collective: AllReduce, key: Key, after: list[int]) -> Task:
+    def _add_sync(self, group: int, what: str, collective: Collective, key: Key, after: list[int]) -> Task:
         links = [self.topology.num_devices + connection for connection in collective.connections]
         name = f"{self.group_names[group]} {what}"
         task = self.task_graph.add(name, "sync", links, collective.exe_time, key, after)
@@ -184,8 +213,9 @@ class Synchronisation:
                 for device in shard.gradients:
                     exe_time += transfer_ns(self.topology, device, server, shard.num_bytes)
                     exe_time += transfer_ns(self.topology, server, device, shard.num_bytes)
-            else:
-                collective = self._all_reduce(shard)
+                continue
+            is_zero = self.sync.scheme == "zero"
+            for collective in self._scatter_and_gather(shard) if is_zero else [self._all_reduce(shard)]:
                 num_bytes += collective.num_bytes
                 exe_time += collective.exe_time
         updates = self._serial_updates(group, shards)
@@ -200,8 +230,9 @@ class Synchronisation:
         updated: dict[int, int] = {}
         for number, shard in enumerate(shards):
             servers = [self._server(group, number, shard)]
+            num_bytes = shard.own_bytes if self.sync.scheme == "zero" else shard.num_bytes
             for device in servers if self.sync.scheme == "parameter_server" else shard.gradients:
-                updated[device] = updated.get(device, 0) + shard.num_bytes
+                updated[device] = updated.get(device, 0) + num_bytes
         return [self._update_ns(device, num_bytes) for device, num_bytes in updated.items()]
 
     def _update_ns(self, device: int, num_bytes: int) -> int:

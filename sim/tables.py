@@ -64,7 +64,8 @@ def make_tables(problem: Problem) -> Tables:
                 problem.training,
                 SCHEMES.index(problem.sync.scheme),
                 problem.sync.overlap,
-                problem.sync.optimizer_copies,
+                *problem.sync.copies(training=problem.training),
+                problem.sync.num_gathers,
             ]
         ),
     )

@@ -126,6 +126,13 @@ def collective_ns(num, real, scheme, num_bytes):
 
 
 @njit(cache=True)
+def gather_ns(num, real, num_bytes, rounds):
+    """Duration of an all-gather or reduce-scatter on the ring made last (``sim.collectives.all_gather_ns``)."""
+    size = num[RING_SIZE]
+    return rounded((size - 1) * rounds * (num[RING_LATENCY] + num_bytes / (size * real[0])))
+
+
+@njit(cache=True)
 def collective_bytes(num, scheme, size, num_bytes):
     """Bytes that the collective made last sends, summed over ``size`` participants."""
     rounds = 2 * (size - 1)

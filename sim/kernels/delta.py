@@ -5,11 +5,10 @@ from numba import njit
 
 from sim.kernels.blocks import pack, release_block
 from sim.kernels.edges import E_COUNT, E_SRC_LIST, build_edge
-from sim.kernels.groups import G_HELD, G_NUM_HELD, build_group
+from sim.kernels.groups import G_HELD, G_NUM_HELD, HELD_COLUMNS, HELD_UNITS, build_group, own_bytes
 from sim.kernels.layout import (
     BASE,
     CAPACITY,
-    COPIES,
     CUT_POSITION,
     DONE,
     END,
@@ -33,10 +32,12 @@ from sim.kernels.layout import (
     SEG,
     SERIAL,
     SERIAL_SUM,
+    SPLIT_COPIES,
     SRC,
     TASKS,
     TRAINING,
     UNIT_BYTES,
+    WHOLE_COPIES,
 )
 from sim.kernels.operators import build_operator
 from sim.kernels.timeline import simulate
@@ -55,11 +56,13 @@ def add_memory(tb, rows, st, b, sign):
         for x in range(st.arena[home + E_COUNT]):
             memory[st.arena[sources + 2 * x + 1]] += sign * st.num_bytes[block[BASE] + x]
     else:
-        copies = 2 + tb.flags[COPIES] if tb.flags[TRAINING] else 1
-        unit_bytes = copies * tb.group[b - n - tb.edge.shape[0], UNIT_BYTES]
+        whole, split = tb.flags[WHOLE_COPIES], tb.flags[SPLIT_COPIES]
+        unit_bytes = whole * tb.group[b - n - tb.edge.shape[0], UNIT_BYTES]
         held = home + st.arena[home + G_HELD]
         for k in range(st.arena[home + G_NUM_HELD]):
-            memory[st.arena[held + 2 * k]] += sign * unit_bytes * st.arena[held + 2 * k + 1]
+            at = held + HELD_COLUMNS * k
+            kept = unit_bytes * st.arena[at + HELD_UNITS] + split * own_bytes(st.arena, at)
+            memory[st.arena[at]] += sign * kept
 
 
 @njit(cache=True)

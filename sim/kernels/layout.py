@@ -37,8 +37,8 @@ EDGE_COLUMNS = AXIS + 4 * AXIS_COLUMNS
 # Columns of Tables.group and Tables.device; entries of Tables.flags.
 UNITS, UNIT_BYTES = 0, 1
 KIND, NODE, CAPACITY = 0, 1, 2
-TRAINING, SCHEME, OVERLAP, COPIES = 0, 1, 2, 3
-RING, PARAMETER_SERVER, HALVING_DOUBLING, HIERARCHICAL, BYTEPS = 0, 1, 2, 3, 4
+TRAINING, SCHEME, OVERLAP, WHOLE_COPIES, SPLIT_COPIES, GATHERS = 0, 1, 2, 3, 4, 5
+RING, PARAMETER_SERVER, HALVING_DOUBLING, HIERARCHICAL, BYTEPS, ZERO = 0, 1, 2, 3, 4, 5
 
 # Columns of the rows: one row for each (operator shape, degrees). After TIMES: forward, backward per device kind.
 DEGREE = 0  # four degrees
@@ -63,7 +63,7 @@ class Tables(NamedTuple):
     route: Lists  # resources of each route: D + connection
     route_ns: Ints  # (D * D,) latency
     route_bandwidth: Floats  # (D * D,) of the narrowest connection
-    flags: Ints  # (4,)
+    flags: Ints  # (6,)
 
 
 # Columns of State.block.

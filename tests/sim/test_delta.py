@@ -113,6 +113,7 @@ P100 = {n: load_topology("p100_cluster", num_devices=n) for n in (4, 8, 16)}
         (SMALL_NMT, P100[16], Sync(scheme="halving_doubling")),
         (SMALL_NMT, P100[16], Sync(scheme="hierarchical")),
         (SMALL_NMT, P100[16], Sync(scheme="byteps")),
+        (SMALL_NMT, P100[16], Sync(scheme="zero", optimizer_copies=2, zero_stage=3)),
         (SMALL_INCEPTION, P100[8], Sync()),
     ],
     ids=repr,

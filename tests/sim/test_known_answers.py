@@ -1,5 +1,6 @@
 """Numbers that are known without a simulator: figure 7b of FlexFlow, closed forms of synchronisation."""
 
+from dataclasses import replace
 from random import Random
 
 import numpy as np
@@ -207,7 +208,10 @@ def test_synchronisation_moves_twice_each_weight_for_every_further_holder(seed: 
 
 
 def sync_bytes(problem: Problem, strategy: Strategy) -> int:
-    """2 (|D| - 1) |W|, unit by unit; BytePS sends 2 |W| more to and from machines between nodes."""
+    """2 (|D| - 1) |W|, unit by unit.
+
+    ZeRO's third stage has half as much again; BytePS 2 |W| more to and from machines between nodes.
+    """
     total = 0
     for members in problem.graph.weight_groups.values():
         first = problem.graph.operators[members[0]]
@@ -222,6 +226,8 @@ def sync_bytes(problem: Problem, strategy: Strategy) -> int:
             copies = 2 * (len(holders) - 1)
             if problem.sync.scheme == "byteps" and len({problem.topology.devices[d].node for d in holders}) > 1:
                 copies += 2
+            if problem.sync.scheme == "zero":
+                copies = (1 + problem.sync.num_gathers) * (len(holders) - 1)
             total += copies * BYTES_PER_ELEMENT * first.weight.elements_per_unit
     return total
 
@@ -234,7 +240,7 @@ def sync_bytes(problem: Problem, strategy: Strategy) -> int:
 def test_serial_synchronisation_is_added_to_the_makespan_without_it(seed: int) -> None:
     random = Random(seed)
     problem = random_problem(random, is_training=True)
-    problem.sync = Sync(scheme=problem.sync.scheme, overlap=False)
+    problem.sync = replace(problem.sync, overlap=False)
     strategy = random_strategy(problem, random)
     task_graph = build_task_graph(problem, strategy)
     task_graph.simulate()

@@ -4,12 +4,18 @@ p holders, q nodes, g devices in each, N bytes.
 """
 
 import math
+from dataclasses import replace
 
 import pytest
 from sync_problems import BANDWIDTH, LATENCY_NS, WEIGHT_BYTES, pairs, star, sync_problem
 
 from sim.collectives import halving_doubling_ns, hierarchical_ns, hierarchy_through, ring_through
+from sim.costs.table import TableCost
+from sim.errors import SimError
+from sim.operator_graph import WHOLE, Dimension, Operator, OperatorGraph, Output, Weight
+from sim.problem import Problem
 from sim.sync import Sync
+from sim.task_graph_builder import build_task_graph
 from sim.topology import DeviceTopology, load_topology
 
 NVLINK, CARD = 18.5, 10.94
@@ -137,3 +143,89 @@ def test_byteps_sends_all_bytes_of_each_node_to_spare_machines_and_back() -> Non
     problem = sync_problem(cluster(3), Sync(scheme="byteps"))
 
     assert problem.simulation().communication_bytes == (2 * (12 - 3) + 2 * 3) * WEIGHT_BYTES
+
+
+# ZeRO
+
+
+STAGES = pytest.mark.parametrize("stage", [1, 2, 3])
+
+
+@OVERLAP
+@STAGES
+@pytest.mark.parametrize("p", SIZES)
+def test_zero_scatters_once_and_gathers_once_or_in_stage_3_twice(p: int, stage: int, overlap: bool) -> None:
+    problem = sync_problem(pairs(p), Sync(scheme="zero", zero_stage=stage, overlap=overlap))  # type: ignore[arg-type]
+    passes = 3 if stage == 3 else 2
+    simulation = problem.simulation()
+
+    # Each of the two collectives is rounded.
+    assert abs(simulation.cost_ns - passes * (p - 1) * (LATENCY_NS + WEIGHT_BYTES / (p * BANDWIDTH))) <= 1
+    assert simulation.communication_bytes == passes * (p - 1) * WEIGHT_BYTES
+
+
+@pytest.mark.parametrize("stage", [1, 2])
+@pytest.mark.parametrize("p", [1, 2, 4])
+def test_the_first_stages_of_zero_take_the_time_of_a_ring(p: int, stage: int) -> None:
+    problem = sync_problem(star(p), Sync(scheme="zero", zero_stage=stage))  # type: ignore[arg-type]
+
+    assert problem.data_parallel_ns == sync_problem(star(p), Sync()).data_parallel_ns
+
+
+@OVERLAP
+def test_zero_updates_a_pth_of_the_weights_between_its_collectives(overlap: bool) -> None:
+    problem = sync_problem(pairs(4), Sync(scheme="zero", overlap=overlap))
+    cost = TableCost(times={"layer0": {(4, 1): (0, 0)}}, update_launch_ns=70.0, update_ns_per_byte=0.25)
+    slower = Problem(problem.graph, problem.topology, cost=cost, sync=problem.sync)
+
+    assert slower.data_parallel_ns - problem.data_parallel_ns == 70 + WEIGHT_BYTES // 4 // 4
+
+
+def weight_memory(num_elements: int, p: int, sync: Sync) -> int:
+    """Memory that each of p holders of a weight without parts needs for it."""
+    weight, dims = Weight("w", WHOLE, num_elements), (Dimension("sample", p, "S"),)
+    operator = Operator("o", "custom", dims, (Output("output", (p,), (0,)),), weight=weight)
+    cost = TableCost(times={"o": {(p,): (0, 0)}})
+    problem = Problem(OperatorGraph([operator], name="one"), pairs(p), cost=cost, sync=sync)
+    kept = problem.simulation().memory_bytes.tolist()
+    assert kept == build_task_graph(problem, problem.data_parallel).memory_bytes == [kept[0]] * p
+    return kept[0] - problem.saved_bytes(operator, (p,))
+
+
+@OVERLAP
+@STAGES
+@pytest.mark.parametrize(("optimizer", "copies"), [("sgd", 0), ("momentum", 1), ("adam", 2)])
+@pytest.mark.parametrize("p", [1, 2, 4])
+def test_each_stage_of_zero_splits_the_memory_of_one_more_kind(
+    p: int, optimizer: str, copies: int, stage: int, overlap: bool
+) -> None:
+    sync = Sync(scheme="zero", zero_stage=stage, optimizer_copies=copies, overlap=overlap)  # type: ignore[arg-type]
+    count = 1200
+    # In bytes for each weight, all of it in fp32: weight 4, gradient 4, optimizer 4 K.
+    per_weight = {1: 8 + 4 * copies / p, 2: 4 + (4 + 4 * copies) / p, 3: (8 + 4 * copies) / p}[stage]
+
+    assert weight_memory(count, p, sync) == per_weight * count
+
+
+def test_zero_with_sgd_needs_as_much_memory_as_a_ring_in_its_first_stage() -> None:
+    sync = Sync(scheme="zero", zero_stage=1)
+
+    assert weight_memory(1200, 4, sync) == weight_memory(1200, 4, replace(sync, scheme="ring"))
+
+
+def test_zero_splits_weights_of_many_gigabytes() -> None:
+    sync = Sync(scheme="zero", zero_stage=3, optimizer_copies=2)
+
+    assert weight_memory(20 * 10**9, 2, sync) == 16 * 10 * 10**9
+
+
+def test_pieces_of_zero_are_whole_elements() -> None:
+    assert weight_memory(10, 4, Sync(scheme="zero", zero_stage=3)) == 2 * 4 * 3
+
+
+@pytest.mark.parametrize("stage", [0, 4])
+def test_an_unknown_stage_of_zero_is_refused(stage: int) -> None:
+    with pytest.raises(SimError) as caught:
+        Sync(scheme="zero", zero_stage=stage)  # type: ignore[arg-type]
+
+    assert str(caught.value) == f"sync.zero_stage must be 1, 2 or 3, not {stage}"
