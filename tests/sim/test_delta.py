@@ -21,7 +21,7 @@ from sim.operator_graph import WHOLE, Dimension, Input, Operator, OperatorGraph,
 from sim.problem import Problem
 from sim.simulation import Simulation
 from sim.strategy import ParallelConfig, Strategy
-from sim.sync import Sync
+from sim.sync import SCHEMES, Sync
 from sim.topology import DeviceTopology, load_topology
 
 # Kernels compile in the first example, and Hypothesis's random is slow to shrink.
@@ -133,8 +133,9 @@ def test_delta_simulation_equals_the_oracle_on_real_models(
     assert simulated(simulation) == recomputed(problem, simulation.strategy)
 
 
-def test_delta_simulation_equals_the_oracle_when_all_arrays_had_to_grow() -> None:
-    random, problem = Random(0), Problem(SMALL_NMT, P100[16], sync=Sync(scheme="parameter_server"))
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_delta_simulation_equals_the_oracle_when_all_arrays_had_to_grow(scheme: str) -> None:
+    random, problem = Random(0), Problem(SMALL_NMT, P100[16], sync=Sync(scheme=scheme))  # type: ignore[arg-type]
     simulation = problem.simulation()
     for operator in range(len(problem.graph)):
         configs = [problem.space.sample(operator, random_generator(random)) for _ in range(20)]
