@@ -1,7 +1,7 @@
 """Durations of the collectives on an idle network, and the connections that they occupy.
 
-One collective is one task: it holds every connection of the ring through its participants until it ends,
-so collectives that share a connection follow one another.
+One collective is one task: it holds every connection of the ring through its participants (or of all rings of a
+hierarchy) until it ends, so collectives that share a connection follow one another.
 """
 
 from collections.abc import Iterable, Sequence
@@ -37,19 +37,69 @@ def ring_through(topology: DeviceTopology, holders: Iterable[int]) -> Ring:
 
     No device number enters the order: renumbering equal devices keeps the ring.
     """
+    devices = tuple(device for members in _by_node(topology, holders) for device in members)
+    return Ring(devices, *_hops(topology, [devices]))
+
+
+def _by_node(topology: DeviceTopology, holders: Iterable[int]) -> list[tuple[int, ...]]:
+    """The distinct devices of each node, both in the order of their first appearance."""
     nodes: dict[int, dict[int, None]] = {}
     for device in holders:
         nodes.setdefault(topology.devices[device].node, {})[device] = None
-    devices = tuple(device for members in nodes.values() for device in members)
+    return [tuple(members) for members in nodes.values()]
+
+
+def _hops(topology: DeviceTopology, rings: Iterable[tuple[int, ...]]) -> tuple[tuple[int, ...], int, float]:
+    """Connections, latency of the slowest hop and bandwidth of rings that run at the same time."""
     hops: dict[int, int] = {}
     latency_ns = 0
-    for src, dst in zip(devices, devices[1:] + devices[:1], strict=True):
-        route = topology.route(src, dst)
-        latency_ns = max(latency_ns, sum(topology.connections[c].latency_ns for c in route))
-        for connection in route:
-            hops[connection] = hops.get(connection, 0) + 1
+    for devices in rings:
+        for src, dst in zip(devices, devices[1:] + devices[:1], strict=True):
+            route = topology.route(src, dst)
+            latency_ns = max(latency_ns, sum(topology.connections[c].latency_ns for c in route))
+            for connection in route:
+                hops[connection] = hops.get(connection, 0) + 1
     bandwidth = min((topology.connections[c].bandwidth_gb_per_s / n for c, n in hops.items()), default=float("inf"))
-    return Ring(devices, tuple(hops), latency_ns, bandwidth)
+    return tuple(hops), latency_ns, bandwidth
+
+
+@dataclass(frozen=True, slots=True)
+class Hierarchy:
+    """Rings within nodes, and rings across nodes between devices of equal rank.
+
+    Attributes:
+        nodes: the devices of each node.
+        connections: of the rings within all nodes, then the further ones of the rings across.
+        inner_latency_ns: of the slowest hop within a node.
+        inner_bandwidth_gb_per_s: of the narrowest connection within nodes, divided by the hops that cross it.
+        outer_latency_ns: of the slowest hop across nodes.
+        outer_bandwidth_gb_per_s: across nodes, divided by the hops of all rings: what a ring has of a shared card.
+    """
+
+    nodes: tuple[tuple[int, ...], ...]
+    connections: tuple[int, ...]
+    inner_latency_ns: int
+    inner_bandwidth_gb_per_s: float
+    outer_latency_ns: int
+    outer_bandwidth_gb_per_s: float
+
+    @property
+    def width(self) -> int:
+        """Devices in the fullest node: so many rings run across."""
+        return max(len(node) for node in self.nodes)
+
+
+def hierarchy_through(topology: DeviceTopology, holders: Iterable[int]) -> Hierarchy:
+    """A ring through the holders in each node; ring k across joins each node's k-th, counted round in smaller nodes.
+
+    The order is that of ``ring_through``.
+    """
+    nodes = _by_node(topology, holders)
+    inner = _hops(topology, nodes)
+    width = max(len(node) for node in nodes) if len(nodes) > 1 else 0
+    outer = _hops(topology, [tuple(node[k % len(node)] for node in nodes) for k in range(width)])
+    connections = tuple(dict.fromkeys(inner[0] + outer[0]))
+    return Hierarchy(tuple(nodes), connections, *inner[1:], *outer[1:])
 
 
 def rounded(nanoseconds: float) -> int:
@@ -81,3 +131,39 @@ def all_gather_ns(ring: Ring, num_bytes: int, rounds: int) -> int:
     """P - 1 steps of a p-th of the gathered ``num_bytes``."""
     steps = (ring.size - 1) * rounds
     return rounded(steps * (ring.latency_ns + num_bytes / (ring.size * ring.bandwidth_gb_per_s)))
+
+
+def halving_doubling_ns(ring: Ring, num_bytes: int) -> int:
+    """Recursive halving, then doubling, between q = 2 ** floor(log2 p) participants (REFERENCE 2.14).
+
+    The p - q others fold: each hands all its bytes to one of the q first, and gets the sum back at the end. All steps
+    are priced on the ring's slowest hop and narrowest connection.
+    """
+    rounds = ring.size.bit_length() - 1
+    power = 1 << rounds
+    folds = 2 if ring.size > power else 0
+    idle = 2 * rounds * ring.latency_ns + 2 * (power - 1) * (num_bytes / (power * ring.bandwidth_gb_per_s))
+    return rounded(idle + folds * (ring.latency_ns + num_bytes / ring.bandwidth_gb_per_s))
+
+
+def _inner_ns(hierarchy: Hierarchy, num_bytes: int) -> float:
+    """Reduce-scatter before, and all-gather after the exchange across nodes: 2 (g - 1) steps of a g-th."""
+    width = hierarchy.width
+    step = hierarchy.inner_latency_ns + num_bytes / (width * hierarchy.inner_bandwidth_gb_per_s)
+    return 2 * (width - 1) * step
+
+
+def hierarchical_ns(hierarchy: Hierarchy, num_bytes: int) -> int:
+    """Reduce-scatter in the nodes, g ring all-reduces of a g-th across q nodes, all-gather in the nodes."""
+    width, num_nodes = hierarchy.width, len(hierarchy.nodes)
+    step = hierarchy.outer_latency_ns + num_bytes / (width * num_nodes * hierarchy.outer_bandwidth_gb_per_s)
+    return rounded(_inner_ns(hierarchy, num_bytes) + 2 * (num_nodes - 1) * step)
+
+
+def byteps_ns(hierarchy: Hierarchy, num_bytes: int) -> int:
+    """Hierarchical, but nodes push to spare CPU machines and pull from them, at the same time.
+
+    With as many CPU machines as nodes, k = n, BytePS's 2 n (n - 1) / (n ** 2 + k n - 2 k) M / B is M / B.
+    """
+    outer = 2 * hierarchy.outer_latency_ns + num_bytes / (hierarchy.width * hierarchy.outer_bandwidth_gb_per_s)
+    return rounded(_inner_ns(hierarchy, num_bytes) + outer)

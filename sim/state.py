@@ -38,7 +38,7 @@ def empty_state(tables: Tables) -> State:
         "box": np.zeros(8, int64),
         "shards": np.zeros(5, int64),
         "num": np.zeros(NUM_SCALARS, int64),
-        "real": np.zeros(1, np.float64),
+        "real": np.zeros(2, np.float64),
     }
     for field in ("memory", "new_memory"):
         arrays[field] = np.zeros(num_devices, int64)

@@ -3,12 +3,22 @@
 from dataclasses import dataclass
 from itertools import pairwise
 
-from sim.collectives import Ring, ring_all_reduce_ns, ring_through, rounded, transfer_ns
+from sim.collectives import (
+    all_gather_ns,
+    byteps_ns,
+    halving_doubling_ns,
+    hierarchical_ns,
+    hierarchy_through,
+    ring_all_reduce_ns,
+    ring_through,
+    rounded,
+    transfer_ns,
+)
 from sim.flows import weight_interval
 from sim.operator_graph import BYTES_PER_ELEMENT
 from sim.problem import Problem
 from sim.strategy import Strategy
-from sim.task_graph import Task, TaskGraph
+from sim.task_graph import Key, Task, TaskGraph
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +32,11 @@ class Shard:
 
     num_bytes: int
     gradients: dict[int, list[int]]
+
+    @property
+    def own_bytes(self) -> int:
+        """What each holder has of the shard if it is split between them, in whole elements."""
+        return -(-self.num_bytes // (BYTES_PER_ELEMENT * len(self.gradients))) * BYTES_PER_ELEMENT
 
 
 def weight_shards(problem: Problem, strategy: Strategy, group: int, done: list[list[Task]]) -> list[Shard]:
@@ -43,6 +58,21 @@ def weight_shards(problem: Problem, strategy: Strategy, group: int, done: list[l
                 gradients.setdefault(device, []).append(task)
         shards.append(Shard((high - low) * unit_bytes, gradients))
     return shards
+
+
+@dataclass(frozen=True, slots=True)
+class Collective:
+    """What all holders of a shard do together, as one task.
+
+    Attributes:
+        connections: held until it ends.
+        exe_time: ns.
+        num_bytes: sent, summed over all participants.
+    """
+
+    connections: tuple[int, ...]
+    exe_time: int
+    num_bytes: int
 
 
 class Synchronisation:
@@ -67,32 +97,32 @@ class Synchronisation:
         """Tasks of one weight group, in its four phases, and the memory that its weights take."""
         shards = weight_shards(self.problem, self.strategy, group, self.done)
         held: dict[int, int] = {}
+        whole, split = self.sync.copies(training=self.problem.training)
         for shard in shards:
             for device in shard.gradients:
                 held[device] = held.get(device, 0) + shard.num_bytes
-        copies = 2 + self.sync.optimizer_copies if self.problem.training else 1
-        for device, num_bytes in held.items():
-            self.task_graph.memory_bytes[device] += copies * num_bytes
+                self.task_graph.memory_bytes[device] += whole * shard.num_bytes + split * shard.own_bytes
         phase = 4 * len(self.problem.graph) + 4 * group
         if not self.problem.training:
             return
         if not self.sync.overlap:
             self._add_serial(group, phase, shards)
-        elif self.sync.scheme == "ring":
-            self._add_rings(group, phase, shards, held)
-        else:
+        elif self.sync.scheme == "parameter_server":
             for number, shard in enumerate(shards):
                 self._add_parameter_server(group, phase, number, shard)
+        elif self.sync.scheme == "zero":
+            for number, shard in enumerate(shards):
+                self._add_zero(group, phase, number, shard)
+        else:
+            self._add_all_reduces(group, phase, shards, held)
 
-    def _add_rings(self, group: int, phase: int, shards: list[Shard], held: dict[int, int]) -> None:
+    def _add_all_reduces(self, group: int, phase: int, shards: list[Shard], held: dict[int, int]) -> None:
         """An all-reduce per shard; a device updates what it holds of the group when all of it is reduced."""
         reduced: dict[int, list[int]] = {device: [] for device in held}
         for number, shard in enumerate(shards):
-            ring = ring_through(self.topology, shard.gradients)
             gradients = [task for tasks in shard.gradients.values() for task in tasks]
-            task = self._add_sync(group, f"all-reduce {number}", ring, (phase, 0, number, 0), gradients)
-            task.exe_time = ring_all_reduce_ns(ring, shard.num_bytes)
-            task.num_bytes = 2 * (ring.size - 1) * shard.num_bytes
+            collective = self._all_reduce(shard)
+            task = self._add_sync(group, f"all-reduce {number}", collective, (phase, 0, number, 0), gradients)
             for device in shard.gradients:
                 reduced[device].append(task.id)
         for number, (device, num_bytes) in enumerate(held.items()):
@@ -101,9 +131,49 @@ class Synchronisation:
             exe_time = self._update_ns(device, num_bytes)
             self.task_graph.add(name, "update", [device], exe_time, key, reduced[device])
 
-    def _add_sync(self, group: int, what: str, ring: Ring, key: tuple[int, int, int, int], after: list[int]) -> Task:
-        links = [self.topology.num_devices + connection for connection in ring.connections]
-        return self.task_graph.add(f"{self.group_names[group]} {what}", "sync", links, 0, key, after)
+    def _add_zero(self, group: int, phase: int, number: int, shard: Shard) -> None:
+        """Reduce-scatter, update of each holder's own piece, all-gather."""
+        gradients = [task for tasks in shard.gradients.values() for task in tasks]
+        scatter, gather = self._scatter_and_gather(shard)
+        scattered = self._add_sync(group, f"reduce-scatter {number}", scatter, (phase, 0, number, 0), gradients)
+        updates = []
+        for holder, device in enumerate(shard.gradients):
+            name = f"{self.group_names[group]} update {number}"
+            key, exe_time = (phase + 1, 0, number, holder), self._update_ns(device, shard.own_bytes)
+            updates.append(self.task_graph.add(name, "update", [device], exe_time, key, [scattered.id]).id)
+        self._add_sync(group, f"all-gather {number}", gather, (phase + 2, 0, number, 0), updates)
+
+    def _scatter_and_gather(self, shard: Shard) -> tuple[Collective, Collective]:
+        """The two collectives of ZeRO; all gathers of stage 3 are one task."""
+        ring, num_bytes = ring_through(self.topology, shard.gradients), shard.num_bytes
+        scatter, gather = (
+            Collective(ring.connections, all_gather_ns(ring, num_bytes, rounds), rounds * (ring.size - 1) * num_bytes)
+            for rounds in (1, self.sync.num_gathers)
+        )
+        return scatter, gather
+
+    def _all_reduce(self, shard: Shard) -> Collective:
+        """What the scheme does with one shard."""
+        scheme, num_bytes = self.sync.scheme, shard.num_bytes
+        sent = 2 * (len(shard.gradients) - 1) * num_bytes
+        if scheme in ("ring", "halving_doubling"):
+            ring = ring_through(self.topology, shard.gradients)
+            price = ring_all_reduce_ns if scheme == "ring" else halving_doubling_ns
+            return Collective(ring.connections, price(ring, num_bytes), sent)
+        hierarchy = hierarchy_through(self.topology, shard.gradients)
+        if scheme == "hierarchical":
+            return Collective(hierarchy.connections, hierarchical_ns(hierarchy, num_bytes), sent)
+        if len(hierarchy.nodes) > 1:
+            # Each of q nodes sends and gets all bytes, where a ring through them has 2 (q - 1) times.
+            sent += 2 * num_bytes
+        return Collective(hierarchy.connections, byteps_ns(hierarchy, num_bytes), sent)
+
+    def _add_sync(self, group: int, what: str, collective: Collective, key: Key, after: list[int]) -> Task:
+        links = [self.topology.num_devices + connection for connection in collective.connections]
+        name = f"{self.group_names[group]} {what}"
+        task = self.task_graph.add(name, "sync", links, collective.exe_time, key, after)
+        task.num_bytes = collective.num_bytes
+        return task
 
     def _add_parameter_server(self, group: int, phase: int, number: int, shard: Shard) -> None:
         """Push, update at the server, pull."""
@@ -137,15 +207,17 @@ class Synchronisation:
         """All shards one after another on an idle network, then the largest update; behind all that came before."""
         num_bytes = exe_time = 0
         for number, shard in enumerate(shards):
-            ring = ring_through(self.topology, shard.gradients)
-            num_bytes += 2 * (ring.size - 1) * shard.num_bytes
-            if self.sync.scheme == "ring":
-                exe_time += ring_all_reduce_ns(ring, shard.num_bytes)
-            else:
+            if self.sync.scheme == "parameter_server":
+                num_bytes += 2 * (len(shard.gradients) - 1) * shard.num_bytes
                 server = self._server(group, number, shard)
                 for device in shard.gradients:
                     exe_time += transfer_ns(self.topology, device, server, shard.num_bytes)
                     exe_time += transfer_ns(self.topology, server, device, shard.num_bytes)
+                continue
+            is_zero = self.sync.scheme == "zero"
+            for collective in self._scatter_and_gather(shard) if is_zero else [self._all_reduce(shard)]:
+                num_bytes += collective.num_bytes
+                exe_time += collective.exe_time
         updates = self._serial_updates(group, shards)
         name = self.group_names[group]
         sync = self.task_graph.add(f"{name} serial", "sync", [], exe_time, (phase, 0, 0, 0), self.last)
@@ -158,8 +230,9 @@ class Synchronisation:
         updated: dict[int, int] = {}
         for number, shard in enumerate(shards):
             servers = [self._server(group, number, shard)]
+            num_bytes = shard.own_bytes if self.sync.scheme == "zero" else shard.num_bytes
             for device in servers if self.sync.scheme == "parameter_server" else shard.gradients:
-                updated[device] = updated.get(device, 0) + shard.num_bytes
+                updated[device] = updated.get(device, 0) + num_bytes
         return [self._update_ns(device, num_bytes) for device, num_bytes in updated.items()]
 
     def _update_ns(self, device: int, num_bytes: int) -> int:

@@ -18,8 +18,6 @@ from sim.kernels.layout import (
     HALO,
     MEMBER,
     OP_COLUMNS,
-    PARAMETER_SERVER,
-    RING,
     SIZE,
     TIMES,
     X_ACROSS,
@@ -32,6 +30,7 @@ from sim.kernels.layout import (
 from sim.operator_graph import BYTES_PER_ELEMENT, MAX_AXES, WHOLE, Edge, Operator
 from sim.problem import Problem
 from sim.strategy import ParallelConfig
+from sim.sync import SCHEMES
 
 MAX_PHASES, MAX_DEVICES = 2**20, 2**13
 """What fits into a task key of 63 bits (``sim.kernels.blocks.pack``): parts and shards have 15 bits."""
@@ -66,9 +65,10 @@ def make_tables(problem: Problem) -> Tables:
         flags=_ints(
             [
                 problem.training,
-                {"ring": RING, "parameter_server": PARAMETER_SERVER}[problem.sync.scheme],
+                SCHEMES.index(problem.sync.scheme),
                 problem.sync.overlap,
-                problem.sync.optimizer_copies,
+                *problem.sync.copies(training=problem.training),
+                problem.sync.num_gathers,
             ]
         ),
     )

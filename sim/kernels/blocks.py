@@ -103,6 +103,37 @@ def transfer_ns(route_ns, route_bandwidth, num_devices, src, dst, num_bytes):
 
 
 @njit(cache=True)
+def order_by_node(device_table, holders, count, scratch, work, stamp, mark):
+    """Write the distinct devices of ``holders[:count]`` to ``scratch`` from ``work``, node by node.
+
+    Nodes, and devices within a node, are in the order of their first appearance.
+    Modified in place: ``scratch`` from ``work`` (2 * count entries), ``stamp``.
+
+    Returns:
+        How many devices.
+    """
+    nodes, size, placed = work + count, 0, 0
+    for h in range(count):
+        device = holders[h]
+        if stamp[device] != mark:
+            stamp[device] = mark
+            scratch[nodes + size] = device
+            size += 1
+    for h in range(size):
+        device = scratch[nodes + h]
+        if device < 0:
+            continue
+        node = device_table[device, NODE]
+        for k in range(h, size):
+            other = scratch[nodes + k]
+            if other >= 0 and device_table[other, NODE] == node:
+                scratch[work + placed] = other
+                scratch[nodes + k] = -1
+                placed += 1
+    return size
+
+
+@njit(cache=True)
 def ring_through(tb, st, holders, count, work, position):
     """Write the resources of the ring through ``holders[:count]`` to the arena (``sim.collectives.ring_through``).
 
@@ -116,30 +147,11 @@ def ring_through(tb, st, holders, count, work, position):
     route, route_ptr, route_ns = tb.route, tb.route_ptr, tb.route_ns
     scratch, stamp, slot, arena, real = st.scratch, st.stamp, st.slot, st.arena, st.real
     num_devices = device_table.shape[0]
-    ring, nodes = work, work + count
+    ring = work
     if work + 2 * count > scratch.shape[0]:
         return -2
-    # Distinct devices in order of appearance, then stably by first appearance of their nodes.
     num[STAMP] += 1
-    mark, size = num[STAMP], 0
-    for h in range(count):
-        device = holders[h]
-        if stamp[device] != mark:
-            stamp[device] = mark
-            scratch[nodes + size] = device
-            size += 1
-    placed = 0
-    for h in range(size):
-        device = scratch[nodes + h]
-        if device < 0:
-            continue
-        node = device_table[device, NODE]
-        for k in range(h, size):
-            other = scratch[nodes + k]
-            if other >= 0 and device_table[other, NODE] == node:
-                scratch[ring + placed] = other
-                scratch[nodes + k] = -1
-                placed += 1
+    size = order_by_node(device_table, holders, count, scratch, work, stamp, num[STAMP])
     num[RING_SIZE], num[RING_LATENCY] = size, 0
     real[0] = np.inf
     if size == 1:

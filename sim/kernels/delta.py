@@ -5,11 +5,10 @@ from numba import njit
 
 from sim.kernels.blocks import pack, release_block
 from sim.kernels.edges import E_COUNT, E_SRC_LIST, build_edge
-from sim.kernels.groups import G_HELD, G_NUM_HELD, build_group
+from sim.kernels.groups import G_HELD, G_NUM_HELD, HELD_COLUMNS, HELD_UNITS, build_group, own_bytes
 from sim.kernels.layout import (
     BASE,
     CAPACITY,
-    COPIES,
     CUT_POSITION,
     DONE,
     END,
@@ -36,10 +35,12 @@ from sim.kernels.layout import (
     SEG,
     SERIAL,
     SERIAL_SUM,
+    SPLIT_COPIES,
     SRC,
     TASKS,
     TRAINING,
     UNIT_BYTES,
+    WHOLE_COPIES,
 )
 from sim.kernels.operators import build_operator
 from sim.kernels.timeline import simulate
@@ -62,11 +63,12 @@ def add_block(tb, rows, st, b, sign):
         for x in range(arena[home + E_COUNT]):
             memory[arena[sources + 2 * x + 1]] += sign * sizes[base + x]
     else:
-        copies = 2 + tb.flags[COPIES] if tb.flags[TRAINING] else 1
-        unit_bytes = sign * copies * tb.group[b - n - tb.edge.shape[0], UNIT_BYTES]
+        whole, split = sign * tb.flags[WHOLE_COPIES], sign * tb.flags[SPLIT_COPIES]
+        unit_bytes = whole * tb.group[b - n - tb.edge.shape[0], UNIT_BYTES]
         held = home + arena[home + G_HELD]
         for k in range(arena[home + G_NUM_HELD]):
-            memory[arena[held + 2 * k]] += unit_bytes * arena[held + 2 * k + 1]
+            at = held + HELD_COLUMNS * k
+            memory[arena[at]] += unit_bytes * arena[at + HELD_UNITS] + split * own_bytes(arena, at)
     route, res, res_len, exes = tb.route, st.res, st.res_len, st.exe
     for t in range(base, base + count):
         first, exe = res[t], sign * exes[t]

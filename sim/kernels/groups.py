@@ -1,15 +1,18 @@
 """The block of a weight group: its shards, their synchronisation and the updates (``sim.synchronisation``).
 
-Slots, ring: an all-reduce per shard, then an update per holder. Parameter server: per shard the pushes, the update,
-the pulls. Serial: none, only the block's SERIAL time.
+Slots: an all-reduce per shard, then an update per holder. Parameter server: per shard the pushes, the update, the
+pulls. ZeRO: per shard the reduce-scatter, the updates, the all-gather. Serial: none, only the block's SERIAL time.
 Segment: a header of offsets, then
     parts: for each member operator its first part's number within the group; entry: for each part the tasks that wait
-    for its gradient; degree: predecessors of each task; succ: successors of each task; held: devices and units.
+    for its gradient; degree: predecessors of each task; succ: successors of each task; held: for each
+    device that holds some of the group its number, the units that it holds, and its own bytes if ZeRO splits them.
 """
 
+import numpy as np
 from numba import njit
 
 from sim.kernels.blocks import claim_block, pack, ring_through, rounded, set_task, transfer_ns
+from sim.kernels.collectives import collective_bytes, collective_ns, connect, gather_ns
 from sim.kernels.layout import (
     BASE,
     COMM,
@@ -17,15 +20,13 @@ from sim.kernels.layout import (
     DEGREE,
     DONE,
     EXCHANGES,
+    GATHERS,
     KIND,
     NEED_ARENA,
     NEED_SCRATCH,
     OVERLAP,
     PARAMETER_SERVER,
     PARTS,
-    RING,
-    RING_LATENCY,
-    RING_SIZE,
     ROW,
     SCHEME,
     SEG,
@@ -35,10 +36,15 @@ from sim.kernels.layout import (
     TRAINING,
     UNIT_BYTES,
     UNITS,
+    ZERO,
 )
 
 # Offsets in the segment's header.
 G_PARTS, G_NUM_PARTS, G_ENTRY, G_DEGREE, G_SUCC, G_HELD, G_NUM_HELD, G_HEADER = 0, 1, 2, 3, 4, 5, 6, 7
+
+# Columns of held: device, units, own bytes as their low bits and the rest.
+HELD_UNITS, HELD_LOW, HELD_HIGH, HELD_COLUMNS = 1, 2, 3, 4
+LOW_BITS = 30
 
 # Offsets in the scratch space of ``find_holders``: where the shards' bounds and holders are.
 S_SHARDS, S_LOW, S_PTR, S_HOLDERS, S_END = 0, 1, 2, 3, 4
@@ -132,17 +138,22 @@ def update_ns(device_table, update, device, num_bytes):
 
 
 @njit(cache=True)
-def ring_ns(num, real, num_bytes):
-    """Duration of an all-reduce on the ring made last (``sim.collectives.ring_all_reduce_ns``)."""
-    size = num[RING_SIZE]
-    return rounded(2 * (size - 1) * (num[RING_LATENCY] + num_bytes / (size * real[0])))
+def own_bytes(lists, at):
+    """The bytes that are a device's own, in its entry of held at ``lists[at]``."""
+    return lists[at + HELD_LOW] + (np.int64(lists[at + HELD_HIGH]) << LOW_BITS)
 
 
 @njit(cache=True)
-def find_held(st, shards):
-    """Devices of the group in order of first appearance, and how many units each holds.
+def split_bytes(num_bytes, holders):
+    """A holder's piece of a shard, in whole elements of four bytes (``sim.synchronisation.Shard.own_bytes``)."""
+    return (num_bytes + 4 * holders - 1) // (4 * holders) * 4
 
-    Modified in place: ``st.scratch`` from the end of the shards: (device, units) pairs; ``st.slot``: rank of each
+
+@njit(cache=True)
+def find_held(st, shards, unit_bytes):
+    """Devices of the group in order of first appearance, how many units each holds, and what is its own of them.
+
+    Modified in place: ``st.scratch`` from the end of the shards: see HELD_COLUMNS; ``st.slot``: rank of each
     device, until the next marks are made.
 
     Returns:
@@ -153,15 +164,22 @@ def find_held(st, shards):
     mark, held, count = num[STAMP], shards[S_END], 0
     for p in range(shards[S_SHARDS]):
         length = scratch[shards[S_LOW] + p + 1] - scratch[shards[S_LOW] + p]
-        for h in range(scratch[shards[S_PTR] + p], scratch[shards[S_PTR] + p + 1]):
+        first, last = scratch[shards[S_PTR] + p], scratch[shards[S_PTR] + p + 1]
+        piece = split_bytes(unit_bytes * length, last - first)
+        for h in range(first, last):
             device = scratch[shards[S_HOLDERS] + h]
             if stamp[device] != mark:
-                if held + 2 * count + 2 > scratch.shape[0]:
+                at = held + HELD_COLUMNS * count
+                if at + HELD_COLUMNS > scratch.shape[0]:
                     return -1
                 stamp[device], slot[device] = mark, count
-                scratch[held + 2 * count], scratch[held + 2 * count + 1] = device, 0
+                scratch[at], scratch[at + HELD_UNITS] = device, 0
+                scratch[at + HELD_LOW], scratch[at + HELD_HIGH] = 0, 0
                 count += 1
-            scratch[held + 2 * slot[device] + 1] += length
+            at = held + HELD_COLUMNS * slot[device]
+            own = own_bytes(scratch, at) + piece
+            scratch[at + HELD_UNITS] += length
+            scratch[at + HELD_LOW], scratch[at + HELD_HIGH] = own & ((1 << LOW_BITS) - 1), own >> LOW_BITS
     return count
 
 
@@ -170,17 +188,17 @@ def write_held(st, top, at, shards, num_held):
     """Copy the held devices and units into the segment at ``top + at``; returns the offset behind them."""
     scratch, arena = st.scratch, st.arena
     arena[top + G_HELD], arena[top + G_NUM_HELD] = at, num_held
-    for k in range(2 * num_held):
+    for k in range(HELD_COLUMNS * num_held):
         arena[top + at + k] = scratch[shards[S_END] + k]
-    return at + 2 * num_held
+    return at + HELD_COLUMNS * num_held
 
 
 @njit(cache=True)
 def write_entries(tb, rows, st, g, top, at, shards):
     """For each part of each member, the tasks that wait for its gradient; their predecessors are counted too.
 
-    Ring: shard p's task is p. Parameter server: shard p's tasks start at the sum of 2 h - 1 over the shards before,
-    holder j's push is its j-th task without the server, the update comes behind the pushes.
+    All-reduce: shard p's task is p. Parameter server: shard p's tasks start at the sum of 2 h - 1 over the shards
+    before, holder j's push is its j-th task without the server, the update comes behind the pushes.
     Modified in place: the arena from ``top``: G_PARTS, G_ENTRY and the degrees (which must be zero).
 
     Returns:
@@ -239,10 +257,12 @@ def write_entries(tb, rows, st, g, top, at, shards):
                     if flags[SCHEME] == PARAMETER_SERVER:
                         holder = slot[arena[block[i, SEG] + part_of]]
                         task = base + push_of(holder, server, stop - start)
+                    elif flags[SCHEME] == ZERO:
+                        task = base
                     where = arena[top + ptr + arena[top + at + k] + part_of]
                     arena[top + entries + where + rank] = task
                     arena[degrees + task] += 1
-        base += 2 * (stop - start) - 1
+        base += stop - start + 2 if flags[SCHEME] == ZERO else 2 * (stop - start) - 1
     return entries + position
 
 
@@ -285,21 +305,24 @@ def build_group(tb, rows, st, g):
     Modified in place: the group's block, its slots and segment.
     """
     op, member_ptr, flags, edge = tb.op, tb.member_ptr, tb.flags, tb.edge
-    scratch, arena, block, num, shards = st.scratch, st.arena, st.block, st.num, st.shards
+    group, scratch, arena, block, num, shards = tb.group, st.scratch, st.arena, st.block, st.num, st.shards
     b = op.shape[0] + edge.shape[0] + g
     top = num[SEG_TOP]
     if not find_holders(tb, rows, st, g, 0, shards):
         return NEED_SCRATCH
-    num_held = find_held(st, shards)
+    num_held = find_held(st, shards, group[g, UNIT_BYTES])
     if num_held < 0:
         return NEED_SCRATCH
     count = shards[S_SHARDS]
     holders = shards[S_END] - shards[S_HOLDERS]
-    is_ring = flags[SCHEME] == RING
-    slots = count + num_held if is_ring else 2 * holders - count
+    scheme = flags[SCHEME]
+    has_server = scheme == PARAMETER_SERVER
+    slots = 2 * holders - count if has_server else count + num_held
+    if scheme == ZERO:
+        slots = holders + 2 * count
     if flags[OVERLAP] == 0 or flags[TRAINING] == 0:
         slots = 0
-    if top + G_HEADER + 2 * num_held + 2 * slots + 1 + 2 * holders + member_ptr[g + 1] > arena.shape[0]:
+    if top + G_HEADER + HELD_COLUMNS * num_held + 2 * slots + 1 + 2 * holders + member_ptr[g + 1] > arena.shape[0]:
         return NEED_ARENA
     at = write_held(st, top, G_HEADER, shards, num_held)
     if slots == 0:
@@ -321,14 +344,14 @@ def build_group(tb, rows, st, g):
     at = write_entries(tb, rows, st, g, top, at, shards)
     if at < 0:
         return NEED_ARENA
-    rings, work = at, shards[S_END] + 2 * num_held
-    if is_ring:
-        # The rings' lengths must be known before the segment finds its home; they are made again when it has.
+    rings, work = at, shards[S_END] + HELD_COLUMNS * num_held
+    if not has_server:
+        # The collectives' lengths must be known before the segment finds its home; they are made again when it has.
         position = top + at
         for p in range(count):
             start = scratch[shards[S_PTR] + p]
             size = scratch[shards[S_PTR] + p + 1] - start
-            position = ring_through(tb, st, scratch[shards[S_HOLDERS] + start :], size, work, position)
+            position = connect(tb, st, scheme, scratch[shards[S_HOLDERS] + start :], size, work, position)
             if position < 0:
                 return NEED_ARENA if position == -1 else NEED_SCRATCH
         at = position - top
@@ -337,10 +360,12 @@ def build_group(tb, rows, st, g):
         return status
     own = block[b]
     own[PARTS], own[EXCHANGES], own[ROW], own[COMM], own[SERIAL] = slots, 0, 0, 0, 0
-    if is_ring:
-        fill_rings(tb, st, g, b, shards, rings, work)
-    else:
+    if has_server:
         fill_servers(tb, st, g, b, shards)
+    elif scheme == ZERO:
+        fill_zero(tb, st, g, b, shards, rings, work)
+    else:
+        fill_collectives(tb, st, g, b, shards, rings, work)
     return DONE
 
 
@@ -353,7 +378,7 @@ def write_successors(tb, st, g, top, at, shards, slots):
     ptr, entries = top + at, top + at + slots + 1
     position = 0
     arena[ptr] = 0
-    if flags[SCHEME] == RING:
+    if flags[SCHEME] not in (PARAMETER_SERVER, ZERO):
         for p in range(count):
             for h in range(scratch[shards[S_PTR] + p], scratch[shards[S_PTR] + p + 1]):
                 update = count + slot[scratch[shards[S_HOLDERS] + h]]
@@ -365,6 +390,20 @@ def write_successors(tb, st, g, top, at, shards, slots):
             arena[ptr + t + 1] = position
         return at + slots + 1 + position
     base = 0
+    if flags[SCHEME] == ZERO:
+        for p in range(count):
+            size = scratch[shards[S_PTR] + p + 1] - scratch[shards[S_PTR] + p]
+            for k in range(size):
+                arena[entries + position + k] = base + 1 + k
+                arena[entries + position + size + k] = base + 1 + size
+                arena[degrees + base + 1 + k] = 1
+                arena[ptr + base + 2 + k] = position + size + k + 1
+            arena[ptr + base + 1] = position + size
+            position += 2 * size
+            arena[ptr + base + size + 2] = position
+            arena[degrees + base + 1 + size] = size
+            base += size + 2
+        return at + slots + 1 + position
     for p in range(count):
         pushes = scratch[shards[S_PTR] + p + 1] - scratch[shards[S_PTR] + p] - 1
         update = base + pushes
@@ -384,29 +423,60 @@ def write_successors(tb, st, g, top, at, shards, slots):
 
 
 @njit(cache=True)
-def fill_rings(tb, st, g, b, shards, rings, work):
-    """Fill the slots of a ring-synchronised group. Modified in place: slots, segment, the block's communication."""
+def fill_collectives(tb, st, g, b, shards, rings, work):
+    """Fill the slots of a group with an all-reduce per shard.
+
+    Modified in place: slots, segment, the block's communication.
+    """
     op, group, device_table, update = tb.op, tb.group, tb.device, tb.update
     scratch, arena, block, num, exes, keys = st.scratch, st.arena, st.block, st.num, st.exe, st.key
     res, res_len, sizes, real = st.res, st.res_len, st.num_bytes, st.real
     own, count = block[b], shards[S_SHARDS]
-    unit_bytes, phase = group[g, UNIT_BYTES], 4 * op.shape[0] + 4 * g
+    scheme, unit_bytes, phase = tb.flags[SCHEME], group[g, UNIT_BYTES], 4 * op.shape[0] + 4 * g
     position = own[SEG] + rings
     for p in range(count):
         start = scratch[shards[S_PTR] + p]
         size = scratch[shards[S_PTR] + p + 1] - start
-        end = ring_through(tb, st, scratch[shards[S_HOLDERS] + start :], size, work, position)
+        end = connect(tb, st, scheme, scratch[shards[S_HOLDERS] + start :], size, work, position)
         num_bytes = unit_bytes * (scratch[shards[S_LOW] + p + 1] - scratch[shards[S_LOW] + p])
-        sent = 2 * (size - 1) * num_bytes
-        exe, key = ring_ns(num, real, num_bytes), pack(phase, 0, p, 0)
+        sent = collective_bytes(num, scheme, size, num_bytes)
+        exe, key = collective_ns(num, real, scheme, num_bytes), pack(phase, 0, p, 0)
         set_task(exes, keys, res, res_len, sizes, own[BASE] + p, exe, key, ~position, end - position, sent)
         own[COMM] += sent
         position = end
     held = own[SEG] + arena[own[SEG] + G_HELD]
     for k in range(arena[own[SEG] + G_NUM_HELD]):
-        device = arena[held + 2 * k]
-        exe = update_ns(device_table, update, device, unit_bytes * arena[held + 2 * k + 1])
+        at = held + HELD_COLUMNS * k
+        device = arena[at]
+        exe = update_ns(device_table, update, device, unit_bytes * arena[at + HELD_UNITS])
         set_task(exes, keys, res, res_len, sizes, own[BASE] + count + k, exe, pack(phase + 3, 0, k, 0), device, 1, 0)
+
+
+@njit(cache=True)
+def fill_zero(tb, st, g, b, shards, rings, work):
+    """Fill the slots of a group synchronised by ZeRO. Modified in place: slots, segment, communication."""
+    group, device_table, update, gathers = tb.group, tb.device, tb.update, tb.flags[GATHERS]
+    scratch, block, num, exes, keys = st.scratch, st.block, st.num, st.exe, st.key
+    res, res_len, sizes, real = st.res, st.res_len, st.num_bytes, st.real
+    own, unit_bytes, phase = block[b], group[g, UNIT_BYTES], 4 * tb.op.shape[0] + 4 * g
+    position, t = own[SEG] + rings, own[BASE]
+    for p in range(shards[S_SHARDS]):
+        start = shards[S_HOLDERS] + scratch[shards[S_PTR] + p]
+        size = scratch[shards[S_PTR] + p + 1] - scratch[shards[S_PTR] + p]
+        end = ring_through(tb, st, scratch[start:], size, work, position)
+        num_bytes = unit_bytes * (scratch[shards[S_LOW] + p + 1] - scratch[shards[S_LOW] + p])
+        sent, links, piece = (size - 1) * num_bytes, end - position, split_bytes(num_bytes, size)
+        exe, key = gather_ns(num, real, num_bytes, 1), pack(phase, 0, p, 0)
+        set_task(exes, keys, res, res_len, sizes, t, exe, key, ~position, links, sent)
+        for h in range(size):
+            device = scratch[start + h]
+            exe, key = update_ns(device_table, update, device, piece), pack(phase + 1, 0, p, h)
+            set_task(exes, keys, res, res_len, sizes, t + 1 + h, exe, key, device, 1, 0)
+        exe, key = gather_ns(num, real, num_bytes, gathers), pack(phase + 2, 0, p, 0)
+        set_task(exes, keys, res, res_len, sizes, t + size + 1, exe, key, ~position, links, gathers * sent)
+        own[COMM] += (1 + gathers) * sent
+        position = end
+        t += size + 2
 
 
 @njit(cache=True)
@@ -454,33 +524,41 @@ def price_serial(tb, st, g, shards, num_held, position):
     group, device_table, update, flags = tb.group, tb.device, tb.update, tb.flags
     route_ns, route_bandwidth, num_devices = tb.route_ns, tb.route_bandwidth, tb.device.shape[0]
     scratch, slot, num, real = st.scratch, st.slot, st.num, st.real
-    unit_bytes, is_ring = group[g, UNIT_BYTES], flags[SCHEME] == RING
-    held, work = shards[S_END], shards[S_END] + 2 * num_held
+    unit_bytes, scheme = group[g, UNIT_BYTES], flags[SCHEME]
+    held, work = shards[S_END], shards[S_END] + HELD_COLUMNS * num_held
     serial, sent = 0, 0
-    if not is_ring:
+    if scheme == PARAMETER_SERVER:
         for k in range(num_held):
-            scratch[held + 2 * k + 1] = 0
+            scratch[held + HELD_COLUMNS * k + HELD_UNITS] = 0
     for p in range(shards[S_SHARDS]):
         start = shards[S_HOLDERS] + scratch[shards[S_PTR] + p]
         size = scratch[shards[S_PTR] + p + 1] - scratch[shards[S_PTR] + p]
         length = scratch[shards[S_LOW] + p + 1] - scratch[shards[S_LOW] + p]
         num_bytes = unit_bytes * length
-        sent += 2 * (size - 1) * num_bytes
-        if is_ring:
-            end = ring_through(tb, st, scratch[start:], size, work, position)
+        if scheme != PARAMETER_SERVER:
+            end = connect(tb, st, scheme, scratch[start:], size, work, position)
             if end < 0:
                 return NEED_ARENA if end == -1 else NEED_SCRATCH, 0, 0
-            serial += ring_ns(num, real, num_bytes)
+            if scheme == ZERO:
+                gathers = flags[GATHERS]
+                serial += gather_ns(num, real, num_bytes, 1) + gather_ns(num, real, num_bytes, gathers)
+                sent += (1 + gathers) * (size - 1) * num_bytes
+            else:
+                serial += collective_ns(num, real, scheme, num_bytes)
+                sent += collective_bytes(num, scheme, size, num_bytes)
             continue
+        sent += 2 * (size - 1) * num_bytes
         server = scratch[start + (g + p) % size]
-        scratch[held + 2 * slot[server] + 1] += length  # ``find_held`` has ranked the devices
+        # ``find_held`` has ranked the devices.
+        scratch[held + HELD_COLUMNS * slot[server] + HELD_UNITS] += length
         for h in range(size):
             device = scratch[start + h]
             serial += transfer_ns(route_ns, route_bandwidth, num_devices, device, server, num_bytes)
             serial += transfer_ns(route_ns, route_bandwidth, num_devices, server, device, num_bytes)
     slowest = 0
     for k in range(num_held):
-        units = scratch[held + 2 * k + 1]
-        if units > 0:
-            slowest = max(slowest, update_ns(device_table, update, scratch[held + 2 * k], unit_bytes * units))
+        at = held + HELD_COLUMNS * k
+        num_bytes = own_bytes(scratch, at) if scheme == ZERO else unit_bytes * scratch[at + HELD_UNITS]
+        if num_bytes > 0:
+            slowest = max(slowest, update_ns(device_table, update, scratch[at], num_bytes))
     return DONE, serial + slowest, sent

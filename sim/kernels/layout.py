@@ -37,8 +37,8 @@ EDGE_COLUMNS = AXIS + 4 * AXIS_COLUMNS
 # Columns of Tables.group and Tables.device; entries of Tables.flags.
 UNITS, UNIT_BYTES = 0, 1
 KIND, NODE, CAPACITY = 0, 1, 2
-TRAINING, SCHEME, OVERLAP, COPIES = 0, 1, 2, 3
-RING, PARAMETER_SERVER = 0, 1
+TRAINING, SCHEME, OVERLAP, WHOLE_COPIES, SPLIT_COPIES, GATHERS = 0, 1, 2, 3, 4, 5
+RING, PARAMETER_SERVER, HALVING_DOUBLING, HIERARCHICAL, BYTEPS, ZERO = 0, 1, 2, 3, 4, 5
 
 # Columns of the rows: one row for each (operator shape, degrees). After TIMES: forward, backward per device kind.
 DEGREE = 0  # four degrees
@@ -63,7 +63,7 @@ class Tables(NamedTuple):
     route: Lists  # resources of each route: D + connection
     route_ns: Ints  # (D * D,) latency
     route_bandwidth: Floats  # (D * D,) of the narrowest connection
-    flags: Ints  # (4,)
+    flags: Ints  # (6,)
 
 
 # Columns of State.block.
@@ -72,17 +72,10 @@ BLOCK_COLUMNS = 10
 
 # Entries of State.num.
 TASK_TOP, SEG_TOP, NUM_TASKS, MAKESPAN, NEW_TASKS, NEW_MAKESPAN, CUT_POSITION, NUM_SAVED, STAMP, IS_CUTOFF = range(10)
-RING_SIZE, RING_LATENCY, POPPED, SERIAL_SUM, NEW_SERIAL_SUM, OVERFLOW, NEW_OVERFLOW, NUM_BUILT = (
-    10,
-    11,
-    12,
-    13,
-    14,
-    15,
-    16,
-    17,
-)
-NUM_SCALARS = 18
+RING_SIZE, RING_LATENCY, POPPED, NUM_BUILT = 10, 11, 12, 13
+SERIAL_SUM, NEW_SERIAL_SUM, OVERFLOW, NEW_OVERFLOW = 14, 15, 16, 17
+NUM_NODES, WIDTH, OUTER_LATENCY = 18, 19, 20  # of the hierarchy made last; RING_LATENCY is the inner one
+NUM_SCALARS = 21
 
 # Columns of State.time.
 READY, START, END = 0, 1, 2
@@ -129,7 +122,7 @@ class State(NamedTuple):
     box: Ints  # (8,) low and high ends of a box
     shards: Ints  # (5,) where the shards of a weight group are in the scratch space
     num: Ints  # (NUM_SCALARS,)
-    real: Floats  # (1,) bandwidth of the ring made last
+    real: Floats  # (2,) bandwidth of the ring made last, or of a hierarchy, inner and outer
 
 
 # Variants of a space, as Choices.variant.

@@ -21,7 +21,7 @@ from sim.operator_graph import WHOLE, Dimension, Input, Operator, OperatorGraph,
 from sim.problem import Problem
 from sim.simulation import Simulation
 from sim.strategy import ParallelConfig, Strategy
-from sim.sync import Sync
+from sim.sync import SCHEMES, Sync
 from sim.topology import DeviceTopology, load_topology
 
 # Kernels compile in the first example, and Hypothesis's random is slow to shrink.
@@ -110,6 +110,10 @@ P100 = {n: load_topology("p100_cluster", num_devices=n) for n in (4, 8, 16)}
         (SMALL_NMT, P100[16], Sync()),
         (SMALL_NMT, load_topology("k80_cluster", num_devices=16), Sync(scheme="parameter_server", optimizer_copies=2)),
         (SMALL_NMT, P100[16], Sync(overlap=False)),
+        (SMALL_NMT, P100[16], Sync(scheme="halving_doubling")),
+        (SMALL_NMT, P100[16], Sync(scheme="hierarchical")),
+        (SMALL_NMT, P100[16], Sync(scheme="byteps")),
+        (SMALL_NMT, P100[16], Sync(scheme="zero", optimizer_copies=2, zero_stage=3)),
         (SMALL_INCEPTION, P100[8], Sync()),
     ],
     ids=repr,
@@ -129,8 +133,9 @@ def test_delta_simulation_equals_the_oracle_on_real_models(
     assert simulated(simulation) == recomputed(problem, simulation.strategy)
 
 
-def test_delta_simulation_equals_the_oracle_when_all_arrays_had_to_grow() -> None:
-    random, problem = Random(0), Problem(SMALL_NMT, P100[16], sync=Sync(scheme="parameter_server"))
+@pytest.mark.parametrize("scheme", SCHEMES)
+def test_delta_simulation_equals_the_oracle_when_all_arrays_had_to_grow(scheme: str) -> None:
+    random, problem = Random(0), Problem(SMALL_NMT, P100[16], sync=Sync(scheme=scheme))  # type: ignore[arg-type]
     simulation = problem.simulation()
     for operator in range(len(problem.graph)):
         configs = [problem.space.sample(operator, random_generator(random)) for _ in range(20)]

@@ -1,5 +1,6 @@
 """Numbers that are known without a simulator: figure 7b of FlexFlow, closed forms of synchronisation."""
 
+from dataclasses import replace
 from random import Random
 
 import numpy as np
@@ -7,29 +8,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_problems import random_problem, random_strategy
+from sync_problems import BANDWIDTH, LATENCY_NS, WEIGHT_BYTES, pairs, star, sync_problem
 
-from sim import topologies
 from sim.collectives import all_gather_ns, ring_all_reduce_ns, ring_through, transfer_ns, tree_all_reduce_ns
 from sim.costs.table import TableCost
 from sim.errors import UnknownNameError
 from sim.flows import weight_interval
-from sim.graph_builder import GraphBuilder
 from sim.models.alexnet import alexnet
 from sim.models.nmt import nmt
 from sim.operator_graph import BYTES_PER_ELEMENT
 from sim.problem import Problem
 from sim.strategies import STRATEGY_NAMES, expert, named_strategy, one_weird_trick
 from sim.strategy import Strategy
-from sim.sync import Sync
+from sim.sync import SCHEMES, Sync
 from sim.task_graph_builder import build_task_graph
 from sim.topology import DeviceTopology, load_topology
 
 GIB = 2**30
 K80 = load_topology("k80_cluster")
 P100 = load_topology("p100_cluster")
-LATENCY_NS, BANDWIDTH = 500, 4.0
-FEATURES, UNITS = 999, 1000
-WEIGHT_BYTES = BYTES_PER_ELEMENT * (FEATURES + 1) * UNITS
 SYNCS = [
     Sync(),
     Sync(scheme="parameter_server"),
@@ -109,39 +106,6 @@ def test_an_unknown_strategy_name_is_refused() -> None:
 
 
 # Closed forms on an idle network: p holders, latency a, bandwidth b, N bytes (REFERENCE 2.14)
-
-
-def pairs(num_devices: int) -> DeviceTopology:
-    """A connection for each ordered pair of devices."""
-    names = [f"d{d}" for d in range(num_devices)]
-    return topology_of(num_devices, [], [(a, b) for a in names for b in names if a != b])
-
-
-def star(num_devices: int) -> DeviceTopology:
-    """One switch with a port into each device and a port out of it."""
-    ends = [(f"d{d}", "switch") for d in range(num_devices)]
-    return topology_of(num_devices, [{"name": "switch", "node": 0}], [*ends, *((b, a) for a, b in ends)])
-
-
-def topology_of(num_devices: int, switches: list[dict[str, object]], joins: list[tuple[str, str]]) -> DeviceTopology:
-    link = {"latency_us": LATENCY_NS / 1000, "bandwidth_gb_per_s": BANDWIDTH}
-    return topologies.explicit(
-        name="closed",
-        devices=[{"name": f"d{d}", "kind": "p100", "node": 0, "memory_gb": 1} for d in range(num_devices)],
-        switches=switches,
-        connections=[{"src": src, "dst": dst, **link} for src, dst in joins],
-    )
-
-
-def sync_problem(topology: DeviceTopology, sync: Sync, *, num_layers: int = 1) -> Problem:
-    """Linear layers of 4,000,000 bytes side by side whose tasks take no time: the cost is that of synchronisation."""
-    builder = GraphBuilder("side by side")
-    for layer in range(num_layers):
-        builder.linear(f"layer{layer}", (12, FEATURES), UNITS)
-    graph = builder.build()
-    degrees: tuple[int, ...] = (topology.num_devices, 1)
-    times = {f"layer{layer}": {degrees: (0, 0)} for layer in range(num_layers)}
-    return Problem(graph, topology, cost=TableCost(times=times), sync=sync)
 
 
 @pytest.mark.parametrize("p", [1, 2, 3, 4, 6])
@@ -244,7 +208,10 @@ def test_synchronisation_moves_twice_each_weight_for_every_further_holder(seed: 
 
 
 def sync_bytes(problem: Problem, strategy: Strategy) -> int:
-    """2 (|D| - 1) |W|, unit by unit."""
+    """2 (|D| - 1) |W|, unit by unit.
+
+    ZeRO's third stage has half as much again; BytePS 2 |W| more to and from machines between nodes.
+    """
     total = 0
     for members in problem.graph.weight_groups.values():
         first = problem.graph.operators[members[0]]
@@ -256,7 +223,12 @@ def sync_bytes(problem: Problem, strategy: Strategy) -> int:
                 for part, device in enumerate(strategy[member].devices)
                 if unit in range(*weight_interval(problem.graph.operators[member], strategy[member], part))
             }
-            total += 2 * (len(holders) - 1) * BYTES_PER_ELEMENT * first.weight.elements_per_unit
+            copies = 2 * (len(holders) - 1)
+            if problem.sync.scheme == "byteps" and len({problem.topology.devices[d].node for d in holders}) > 1:
+                copies += 2
+            if problem.sync.scheme == "zero":
+                copies = (1 + problem.sync.num_gathers) * (len(holders) - 1)
+            total += copies * BYTES_PER_ELEMENT * first.weight.elements_per_unit
     return total
 
 
@@ -268,7 +240,7 @@ def sync_bytes(problem: Problem, strategy: Strategy) -> int:
 def test_serial_synchronisation_is_added_to_the_makespan_without_it(seed: int) -> None:
     random = Random(seed)
     problem = random_problem(random, is_training=True)
-    problem.sync = Sync(scheme=problem.sync.scheme, overlap=False)
+    problem.sync = replace(problem.sync, overlap=False)
     strategy = random_strategy(problem, random)
     task_graph = build_task_graph(problem, strategy)
     task_graph.simulate()
@@ -278,7 +250,7 @@ def test_serial_synchronisation_is_added_to_the_makespan_without_it(seed: int) -
     assert problem.simulation(strategy).cost_ns == makespan + added
 
 
-@pytest.mark.parametrize("scheme", ["ring", "parameter_server"])
+@pytest.mark.parametrize("scheme", SCHEMES)
 def test_serial_synchronisation_moves_as_much_as_overlapped(scheme: str) -> None:
     graph = alexnet(num_devices=4)
     overlapped, serial = (

@@ -296,7 +296,8 @@ def random_problem(
     chosen = random.choice(OFTEN) if variant is None else variant
     space = SoapSpace(graph, topology, variant=chosen, dims=random.choice(["SOAP", "SOAP", "SAP", "O"]))
     scheme, copies = random.choice(SCHEMES), random.choice([0, 1, 2])
-    sync = Sync(scheme=scheme, overlap=random.random() < 0.7, optimizer_copies=copies)  # type: ignore[arg-type]
+    overlap, stage = random.random() < 0.7, random.choice([1, 2, 3])
+    sync = Sync(scheme=scheme, overlap=overlap, optimizer_copies=copies, zero_stage=stage)  # type: ignore[arg-type]
     training = random.random() < 0.85 if is_training is None else is_training
     return Problem(graph, topology, cost=cost, space=space, sync=sync, training=training)
 
