@@ -62,15 +62,23 @@ class Bounds:
 
     def partial_ns(self, configs: Mapping[int, ParallelConfig]) -> int:
         """See ``partial_bound_ns``; a bound never falls when more operators are decided."""
-        choices = [
-            self._maker.decided(position, configs[position]) if position in configs else choice
-            for position, choice in enumerate(self._open)
-        ]
+        choices = self.choices(configs)
         bounds = [self.path_and_work_ns(choices), self.body_ns(choices)]
         if configs:
             serial_ns = sum(int(choice.serial.min()) for choice in choices)
-            bounds.append(serial_ns + PartialTaskGraph(self.problem, configs, choices, self._chains).bound_ns())
+            bounds.append(serial_ns + self.partial_task_graph(configs).bound_ns())
         return max(bounds)
+
+    def choices(self, configs: Mapping[int, ParallelConfig]) -> list[Choices]:
+        """What each operator costs at least, decided or not."""
+        return [
+            self._maker.decided(position, configs[position]) if position in configs else choice
+            for position, choice in enumerate(self._open)
+        ]
+
+    def partial_task_graph(self, configs: Mapping[int, ParallelConfig]) -> PartialTaskGraph:
+        """The tasks of decided operators, and what the others do to them at least."""
+        return PartialTaskGraph(self.problem, configs, self.choices(configs), self._chains)
 
     def path_and_work_ns(self, choices: Sequence[Choices]) -> int:
         """Critical path, work by devices, and all mixtures of both, plus serial synchronisation.
@@ -112,8 +120,8 @@ class Bounds:
         backward tasks after it; none after updates). P devices need work / P in between.
         """
         num_devices = self.problem.topology.num_devices
-        heads = self._chain_ns([int(choice.forward.min()) for choice in choices])
-        tails = self._chain_ns([int(choice.backward.min()) for choice in choices])
+        heads = self.chain_ns([int(choice.forward.min()) for choice in choices])
+        tails = self.chain_ns([int(choice.backward.min()) for choice in choices])
         work = np.array([choice.work.min() for choice in choices], dtype=np.int64)
         updates = np.array([choice.updates.min() for choice in choices], dtype=np.int64)
         heads, work = np.concatenate([heads, heads]), np.concatenate([work, updates])
@@ -122,7 +130,7 @@ class Bounds:
         serial = sum(int(choice.serial.min()) for choice in choices)
         return serial + head_body_tail_ns(heads[order], work[order], tails[order], num_devices)
 
-    def _chain_ns(self, times: Sequence[int]) -> Ints:
+    def chain_ns(self, times: Sequence[int]) -> Ints:
         """For each operator, the longest chain that any of its tasks waits for."""
         values: list[int] = []
         before: list[int] = []

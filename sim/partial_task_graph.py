@@ -28,6 +28,9 @@ class PartialTaskGraph:
         configs: of the decided operators, by position.
         choices: for each operator, what it costs at least.
         chains: of the operator graph.
+
+    Attributes:
+        keys: of all tasks; an undecided operator's are those of its first part.
     """
 
     def __init__(
@@ -48,7 +51,7 @@ class PartialTaskGraph:
             for pre in set(task.in_tasks):
                 self._after[pre].append((task.id,))
         self._times = [task.exe_time for task in self._tasks]
-        self._keys: list[Key] = [task.key for task in self._tasks]
+        self.keys: list[Key] = [task.key for task in self._tasks]
         self._endings = [0] * len(self._tasks)
         self._add_undecided()
         for edge in self.graph.edges:
@@ -61,14 +64,7 @@ class PartialTaskGraph:
         behind it (its tail), and a device runs one task at a time. So for any set of its tasks, the iteration
         takes at least the least head, their sum and the least tail.
         """
-        order = sorted(range(len(self._keys)), key=lambda task: self._keys[task])
-        heads, tails = [0] * len(order), list(self._endings)
-        for task in order:
-            for group in self._before[task]:
-                heads[task] = max(heads[task], min(heads[pre] + self._times[pre] for pre in group))
-        for task in reversed(order):
-            for group in self._after[task]:
-                tails[task] = max(tails[task], min(self._times[out] + tails[out] for out in group))
+        heads, tails = self.heads_and_tails()
         bound = max(map(sum, zip(heads, self._times, tails, strict=True)))
         on_device: dict[int, list[int]] = {}
         for real in self._tasks:
@@ -79,6 +75,18 @@ class PartialTaskGraph:
             first, own, last = (np.array([column[t] for t in tasks]) for column in (heads, self._times, tails))
             bound = max(bound, head_body_tail_ns(first, own, last, 1))
         return bound
+
+    def heads_and_tails(self) -> tuple[list[int], list[int]]:
+        """For each task, the longest path to it and behind it, ns."""
+        order = sorted(range(len(self.keys)), key=lambda task: self.keys[task])
+        heads, tails = [0] * len(order), list(self._endings)
+        for task in order:
+            for group in self._before[task]:
+                heads[task] = max(heads[task], min(heads[pre] + self._times[pre] for pre in group))
+        for task in reversed(order):
+            for group in self._after[task]:
+                tails[task] = max(tails[task], min(self._times[out] + tails[out] for out in group))
+        return heads, tails
 
     def _add_decided(self) -> None:
         builder, graph = self._builder, self.graph
@@ -131,7 +139,7 @@ class PartialTaskGraph:
 
     def _add(self, time: int, key: Key) -> int:
         self._times.append(time)
-        self._keys.append(key)
+        self.keys.append(key)
         self._endings.append(0)
         self._before.append([])
         self._after.append([])

@@ -18,14 +18,16 @@ from sim.chains import Chains, every_element_is_read, readers_of
 from sim.costs.table import TableCost
 from sim.errors import UnknownNameError
 from sim.flows import needed_box, volume
+from sim.graph_builder import GraphBuilder
 from sim.models.inception_v3 import inception_v3
 from sim.models.nmt import nmt
-from sim.operator_graph import OperatorGraph
+from sim.operator_graph import WHOLE, OperatorGraph, Weight
 from sim.operator_writer import VECTOR, OperatorWriter, dimensions, same_windows
 from sim.problem import Problem
 from sim.space import SoapSpace, Variant
 from sim.strategy import ParallelConfig, Strategy
 from sim.sync import SCHEMES, Sync
+from sim.task_graph import Key, TaskGraph
 from sim.task_graph_builder import build_task_graph
 from sim.topology import DeviceTopology, load_topology
 
@@ -172,6 +174,131 @@ def test_no_random_strategy_of_nmt_is_faster_than_the_bound(scheme: str, overlap
     )
 
 
+# Each of their ingredients is one, which is far sharper than the whole
+
+
+def true_paths(task_graph: TaskGraph) -> dict[Key, tuple[int, int]]:
+    """The longest path to each task and behind it."""
+    heads, tails = dict.fromkeys(range(len(task_graph.tasks)), 0), dict.fromkeys(range(len(task_graph.tasks)), 0)
+    order = sorted(task_graph.tasks, key=lambda task: task.key)
+    for task in order:
+        ends = [heads[pre] + task_graph.tasks[pre].exe_time for pre in task.in_tasks]
+        heads[task.id] = max(ends, default=0)
+    for task in reversed(order):
+        for pre in task.in_tasks:
+            tails[pre] = max(tails[pre], task.exe_time + tails[task.id])
+    return {task.key: (heads[task.id], tails[task.id]) for task in order}
+
+
+@settings(max_examples=300)
+@given(seeds)
+def test_partial_paths_are_no_longer_than_those_of_a_completion(seed: int) -> None:
+    random = Random(seed)
+    problem = random_problem(random)
+    strategy, size = random_strategy(problem, random), len(problem.graph)
+    decided = {operator: strategy[operator] for operator in random.sample(range(size), random.randint(0, size))}
+    partial = Bounds(problem).partial_task_graph(decided)
+    paths = true_paths(build_task_graph(problem, strategy))
+    open_phases = {
+        phase: operator
+        for operator in range(size)
+        if operator not in decided
+        for phase in (2 * operator + 1, 4 * size - 2 * operator - 2)
+    }
+
+    for key, head, tail in zip(partial.keys, *partial.heads_and_tails(), strict=True):
+        parts = strategy[open_phases[key[0]]].num_tasks if key[0] in open_phases else 0
+        for same in [(key[0], 0, part, 0) for part in range(parts)] or [key]:
+            assert head <= paths[same][0]
+            assert tail <= paths[same][1]
+
+
+@settings(max_examples=300)
+@given(seeds)
+def test_chains_are_no_longer_than_paths(seed: int) -> None:
+    random = Random(seed)
+    problem = random_problem(random)
+    strategy, bounds = random_strategy(problem, random), Bounds(problem)
+    choices = bounds.choices(dict(enumerate(strategy.configs)))
+    paths = true_paths(build_task_graph(problem, strategy))
+    heads = bounds.chain_ns([int(choice.forward[0]) for choice in choices])
+    tails = bounds.chain_ns([int(choice.backward[0]) for choice in choices])
+
+    for operator, config in enumerate(strategy.configs):
+        for part in range(config.num_tasks):
+            assert heads[operator] <= paths[2 * operator + 1, 0, part, 0][0]
+            if problem.training:
+                phase = 4 * len(problem.graph) - 2 * operator - 2
+                assert max(tails[operator], choices[operator].ending[0]) <= paths[phase, 0, part, 0][1]
+
+
+@settings(max_examples=300)
+@given(seeds)
+@pytest.mark.parametrize("is_decided", [True, False])
+def test_least_work_is_no_more_than_that_of_any_strategy(is_decided: bool, seed: int) -> None:
+    random = Random(seed)
+    problem = random_problem(random)
+    strategy = random_strategy(problem, random)
+    choices = Bounds(problem).choices(dict(enumerate(strategy.configs)) if is_decided else {})
+    tasks = build_task_graph(problem, strategy).tasks
+    of_kind = {
+        kinds: sum(task.exe_time for task in tasks if task.kind in kinds)
+        for kinds in [("forward", "backward"), ("update",), ("sync", "update")]
+    }
+
+    assert sum(int(choice.work.min()) for choice in choices) <= of_kind["forward", "backward"]
+    assert sum(int(choice.updates.min()) for choice in choices) <= of_kind["update",]
+    assert sum(int(choice.serial.min()) for choice in choices) <= of_kind["sync", "update"]
+
+
+@settings(max_examples=300)
+@given(seeds)
+def test_least_exchanges_are_no_longer_than_the_true_ones(seed: int) -> None:
+    random = Random(seed)
+    problem = random_problem(random)
+    strategy = random_strategy(problem, random)
+    choices = Bounds(problem).choices(dict(enumerate(strategy.configs)))
+    task_graph = build_task_graph(problem, strategy)
+    for task in task_graph.tasks:
+        operator = task.key[0] // 2
+        if task.key[0] < 2 * len(problem.graph) and task.kind == "forward":
+            behind = [
+                after.exe_time for after in task_graph.tasks if task.id in after.in_tasks and after.kind == "exchange"
+            ]
+
+            assert choices[operator].forward[0] <= task.exe_time + sum(behind)
+
+
+def test_an_update_has_no_backward_task_behind_it() -> None:
+    writer = OperatorWriter("late update")
+    first = writer.append("first", "custom", dimensions(VECTOR, (2, 1), "S-"), [])
+    weight = Weight("weights", WHOLE, 1)
+    writer.append("second", "custom", dimensions(VECTOR, (2, 1), "S-"), [(first, same_windows(2))], weight=weight)
+    graph, topology = writer.build(), joined_pairs(2)
+    cost = TableCost(times={"first": {(1, 1): (1, 20)}, "second": {(1, 1): (1, 1)}}, update_launch_ns=10)
+    problem = Problem(graph, topology, cost=cost)
+    apart = [ParallelConfig((1, 1), (0,)), ParallelConfig((1, 1), (1,))]
+
+    assert lower_bound_ns(problem) <= cost_ns(problem, apart) == 25
+
+
+def test_a_server_updates_the_finest_common_shard() -> None:
+    writer = OperatorWriter("shared")
+    for name in ("whole", "halves"):
+        writer.append(name, "custom", dimensions(VECTOR, (1, 2), "SP"), [], weight=Weight("weights", 1, 100))
+    graph, topology = writer.build(), joined_pairs(2)
+    times = {name: {(1, 1): (1, 1), (1, 2): (1, 1)} for name in ("whole", "halves")}
+    cost = TableCost(times=times, update_ns_per_byte=1)
+    problem = Problem(graph, topology, cost=cost, sync=Sync(scheme="parameter_server"))
+    configs = [ParallelConfig((1, 1), (0,)), ParallelConfig((1, 2), (0, 1))]
+    choices, paths = (
+        Bounds(problem).choices(dict(enumerate(configs))),
+        true_paths(build_task_graph(problem, Strategy(graph, topology, configs))),
+    )
+
+    assert choices[0].ending[0] <= paths[6, 0, 0, 0][1]
+
+
 # They are tight
 
 
@@ -301,6 +428,25 @@ def test_what_reads_a_concat_waits_for_each_of_its_inputs() -> None:
     }
 
     assert len(before) == len(graph.operators[concat].inputs) == 4
+
+
+def test_a_part_of_a_concat_need_not_wait_for_the_slower_input() -> None:
+    builder = GraphBuilder("concat")
+    slow, fast = builder.relu("slow", (2, 4)), builder.relu("fast", (2, 4))
+    builder.concat("both", [slow, fast])
+    graph = builder.build()
+    bounds = Bounds(Problem(graph, joined_pairs(2)))
+
+    assert bounds.chain_ns([100, 1, 0]).tolist() == [0, 0, 0]
+
+
+def test_what_reads_all_of_a_concat_waits_for_the_slower_input() -> None:
+    builder = GraphBuilder("concat")
+    slow, fast = builder.relu("slow", (2, 4)), builder.relu("fast", (2, 4))
+    builder.linear("all", builder.concat("both", [slow, fast]), 2)
+    bounds = Bounds(Problem(builder.build(), joined_pairs(2)))
+
+    assert bounds.chain_ns([100, 1, 5, 0]).tolist() == [0, 0, 0, 105]
 
 
 # Refusal and speed
