@@ -12,6 +12,7 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 
 from experiments.construct import resolved
+from sim.bounds import lower_bound_ns
 from sim.problem import Problem
 from sim.simulation import Simulation
 
@@ -43,7 +44,7 @@ class Record:
         data_parallel_ms: iteration time of data parallelism.
         best_ms: iteration time of the strategy found (or priced), by full simulation.
         speedup: the first over the second.
-        lower_bound_ms: no strategy is faster; None until a bound is computed.
+        lower_bound_ms: no strategy of the space is faster (``sim.bounds``).
         simulations: priced strategies, those cut off early included.
         cutoffs: pricings that stopped once they were proven too slow.
         search_seconds: wall-clock time of the search.
@@ -70,7 +71,7 @@ class Record:
     data_parallel_ms: float
     best_ms: float
     speedup: float
-    lower_bound_ms: float | None
+    lower_bound_ms: float
     simulations: int
     cutoffs: int
     search_seconds: float
@@ -114,7 +115,7 @@ def make_record(
         data_parallel_ms=problem.data_parallel_ns / NS_PER_MS,
         best_ms=simulation.cost_ns / NS_PER_MS,
         speedup=problem.data_parallel_ns / simulation.cost_ns,
-        lower_bound_ms=None,
+        lower_bound_ms=lower_bound_ns(problem) / NS_PER_MS,
         simulations=result.simulations if result else 0,
         cutoffs=result.cutoffs if result else 0,
         search_seconds=result.seconds if result else 0.0,

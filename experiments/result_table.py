@@ -37,7 +37,7 @@ def result_table(record: Record, simulations: Mapping[str, Simulation], *, folde
             f"{simulation.communication_bytes / BYTES_PER_GIB:.2f} GiB",
             f"{overflow_gib:.2f} GiB too much" if overflow_gib else "fits",
         )
-    lines = [f"files in {folder}"]
+    lines = [bound_line(record), f"files in {folder}"]
     if record.agent is not None:
         lines.insert(
             0,
@@ -45,6 +45,14 @@ def result_table(record: Record, simulations: Mapping[str, Simulation], *, folde
             + (", interrupted" if record.is_interrupted else ""),
         )
     return Group(table, *(Text(line) for line in lines))
+
+
+def bound_line(record: Record) -> str:
+    """How far the strategy is from what no strategy of the space can beat."""
+    line = f"no strategy of this space is faster than {record.lower_bound_ms:.3f} ms"
+    if record.best_ms < record.lower_bound_ms:  # named strategies and files need not keep to the space
+        return f"{line}; this one is not of the space"
+    return f"{line}: gap {1 - record.lower_bound_ms / record.best_ms:.1%}"
 
 
 def named_simulations(problem: Problem) -> dict[str, Simulation]:

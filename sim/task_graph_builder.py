@@ -25,7 +25,7 @@ def build_task_graph(problem: Problem, strategy: Strategy) -> TaskGraph:
     Returns:
         The tasks, not yet simulated.
     """
-    builder = _Builder(problem, strategy)
+    builder = TaskGraphBuilder(problem, strategy)
     for position in range(len(problem.graph)):
         builder.add_forward(position)
     if problem.training:
@@ -38,7 +38,7 @@ def build_task_graph(problem: Problem, strategy: Strategy) -> TaskGraph:
     return builder.task_graph
 
 
-class _Builder:
+class TaskGraphBuilder:
     """Adds the tasks of one operator after the other, remembering which task completes each part."""
 
     def __init__(self, problem: Problem, strategy: Strategy) -> None:

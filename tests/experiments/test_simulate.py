@@ -44,3 +44,25 @@ def test_same_seed_draws_the_same_random_strategy(price: Any) -> None:
     hashes = [price("strategy=random", "seed=4").json("record.json")["strategy_hash"] for _ in range(2)]
 
     assert hashes[0] == hashes[1]
+
+
+def test_bound_is_below_what_was_found(price: Any) -> None:
+    record = price("strategy=expert").json("record.json")
+
+    assert 0 < record["lower_bound_ms"] <= record["best_ms"]
+
+
+def test_gap_to_the_bound_is_printed(price: Any) -> None:
+    outcome = price()
+    record = outcome.json("record.json")
+
+    gap = 1 - record["lower_bound_ms"] / record["best_ms"]
+    assert (
+        f"no strategy of this space is faster than {record['lower_bound_ms']:.3f} ms: gap {gap:.1%}" in outcome.stdout
+    )
+
+
+def test_a_strategy_beside_the_space_has_no_gap(price: Any) -> None:
+    outcome = price("strategy=data_parallel", "space.dims=O", "model=alexnet")
+
+    assert "this one is not of the space" in outcome.stdout
