@@ -4,14 +4,13 @@ import os
 import platform
 import sys
 from dataclasses import asdict
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
 # This checkout before site-packages, where a stranger's package may be called `agents` too.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-import numba
-import numpy as np
 from hydra.utils import get_object
 from omegaconf import DictConfig
 from rich.console import Console
@@ -70,7 +69,7 @@ def make_problem(model: str, num_devices: int, options: dict[str, Any]) -> Probl
 
 def document(speeds: list[SimulatorSpeed], options: dict[str, Any]) -> dict[str, Any]:
     """What benchmark.json holds."""
-    versions = {"python": platform.python_version(), "numba": numba.__version__, "numpy": np.__version__}
+    versions = {"python": platform.python_version()} | {name: version(name) for name in ("numba", "numpy")}
     derived = ("speedup", "paper_speedup", "r22_speedup")
     return {
         "format_version": FORMAT_VERSION,
