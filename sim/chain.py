@@ -6,9 +6,11 @@ import numpy as np
 
 from sim.kernels import chain as kernel
 from sim.kernels.layout import (
+    NEED_RANDOM,
     W_BEST_COST,
     W_BEST_OVERFLOW,
     W_CUTOFFS,
+    W_DRAWN,
     W_IDLE,
     W_IMPROVEMENTS,
     W_SIMULATIONS,
@@ -19,6 +21,7 @@ from sim.simulation import Simulation
 from sim.strategy import ParallelConfig
 
 NO_PATIENCE = np.iinfo(np.int64).max
+NUM_UNIFORMS = 4096
 
 
 class Improvement(NamedTuple):
@@ -72,7 +75,9 @@ class Chain:
         self.simulation, self._rng = simulation, rng
         self._temperature_ns, self._has_cutoff = float(temperature_ns), has_cutoff
         self._choices = problem.choices
+        self._uniforms = np.zeros(max(NUM_UNIFORMS, 2 * problem.topology.num_devices))
         self._walked = np.zeros(WALK_ENTRIES, np.int64)
+        self._walked[W_DRAWN] = len(self._uniforms)
         self._walked[[W_BEST_COST, W_BEST_OVERFLOW]] = simulation.cost_ns, simulation.overflow_bytes
         self._best_rows = np.zeros(len(problem.graph), np.int64)
         self._best_devices = np.zeros((len(problem.graph), problem.topology.num_devices), np.int32)
@@ -90,7 +95,10 @@ class Chain:
         improvements = np.zeros((count, 3), np.int64)
         best = (walked, improvements, self._best_rows, self._best_devices)
         options = (self._temperature_ns, count, patience, self._has_cutoff)
-        self.simulation.run_kernel(kernel.walk, self._choices, self._rng, *options, *best)
+        while self.simulation.run_kernel(kernel.walk, self._choices, self._uniforms, *options, *best) == NEED_RANDOM:
+            # Numbers instead of the generator: a Ctrl-C while numba takes a generator apart kills the process.
+            self._rng.random(out=self._uniforms)
+            walked[W_DRAWN] = 0
         found = tuple(Improvement(*row) for row in improvements[: walked[W_IMPROVEMENTS]].tolist())
         if found:
             rows = self.simulation.problem.rows

@@ -15,6 +15,9 @@ from sim.kernels.layout import (
     DONE,
     IS_CUTOFF,
     MAKESPAN,
+    NEED_ARENA,
+    NEED_SCRATCH,
+    NEED_TASKS,
     NEW_MAKESPAN,
     NEW_OVERFLOW,
     NEW_SERIAL_SUM,
@@ -134,20 +137,27 @@ class Simulation:
         delta.reject(self._state)
         self._proposed = None
 
-    def run_kernel(self, kernel: Callable[..., int], *arguments: Any) -> None:
+    def run_kernel(self, kernel: Callable[..., int], *arguments: Any) -> int:
         """Run a compiled searcher on the state; it is called again whenever an array had to grow.
 
         Args:
             kernel: takes tables, rows and state before its own arguments; every proposal that it makes it also accepts
                 or rejects, and it returns a status (``sim.kernels.layout``).
             arguments: its own.
+
+        Returns:
+            The first status that is not about an array of the state.
         """
         assert self._proposed is None, "accept or reject the proposal first"
-        while (status := kernel(self._tables, self._rows.array, self._state, *arguments)) != DONE:
+        while True:
+            status = kernel(self._tables, self._rows.array, self._state, *arguments)
+            if status not in (NEED_TASKS, NEED_ARENA, NEED_SCRATCH):
+                break
             self._state = grown(self._state, status)
         block, arena = self._state.block, self._state.arena
         for operator, (row, home, parts) in enumerate(block[: len(self._configs), [ROW, SEG, PARTS]].tolist()):
             self._configs[operator] = self._rows.config(operator, row, arena[home : home + parts])
+        return status
 
     def fork(self) -> "Simulation":
         """An independent copy of the accepted state."""

@@ -13,6 +13,7 @@ from sim.kernels.layout import (
     FREE,
     IS_CUTOFF,
     MAKESPAN,
+    NEED_RANDOM,
     NEW_MAKESPAN,
     NEW_OVERFLOW,
     NEW_SERIAL_SUM,
@@ -25,6 +26,7 @@ from sim.kernels.layout import (
     W_BEST_COST,
     W_BEST_OVERFLOW,
     W_CUTOFFS,
+    W_DRAWN,
     W_HIGHEST,
     W_IDLE,
     W_IMPROVEMENTS,
@@ -38,16 +40,21 @@ from sim.kernels.layout import (
 
 
 @njit(cache=True)
-def draw_config(ch, rng, i, num_devices, devices):
+def draw_config(ch, uniforms, drawn, i, num_devices, devices):
     """Draw a config of operator i: uniform over a space with indices, else degrees first, then devices.
+
+    Args:
+        uniforms: random numbers in [0, 1), used from ``drawn`` on: one, and where configs have no indices one for
+            each part.
 
     Modified in place: ``devices``.
 
     Returns:
-        The row of its degrees and its number of parts.
+        The row of its degrees, its number of parts, and how many random numbers are used up.
     """
     first, last, variant = ch.first[i], ch.first[i + 1], ch.variant[0]
-    index = rng.integers(0, ch.num_configs[i])
+    index = int(uniforms[drawn] * ch.num_configs[i])
+    drawn += 1
     low, high = first, last
     while high - low > 1:
         middle = (low + high) // 2
@@ -58,7 +65,8 @@ def draw_config(ch, rng, i, num_devices, devices):
     parts, stride = ch.parts[low], ch.stride[low]
     if variant == FREE:
         for k in range(parts):
-            devices[k] = rng.integers(0, num_devices)
+            devices[k] = int(uniforms[drawn + k] * num_devices)
+        drawn += parts
     elif variant in (BLOCK, ALIGNED):
         start = index - ch.offset[low]
         if variant == ALIGNED:
@@ -70,9 +78,10 @@ def draw_config(ch, rng, i, num_devices, devices):
         for k in range(num_devices):
             devices[k] = k
         for k in range(parts):
-            other = rng.integers(k, num_devices)
+            other = k + int(uniforms[drawn + k] * (num_devices - k))
             devices[k], devices[other] = devices[other], devices[k]
-    return ch.row[low], parts
+        drawn += parts
+    return ch.row[low], parts, drawn
 
 
 @njit(cache=True)
@@ -90,7 +99,7 @@ def note_best(st, walked, improvements, best_rows, best_devices):
 
 
 @njit(cache=True, nogil=True)
-def walk(tb, rows, st, ch, rng, scale, count, patience, has_cutoff, walked, improvements, best_rows, best_devices):
+def walk(tb, rows, st, ch, uniforms, scale, count, patience, has_cutoff, walked, improvements, best_rows, best_devices):
     """Make up to ``count`` proposals, accepting each with probability min(1, exp((cost - cost*) / scale)).
 
     The uniform number is drawn before pricing, so that pricing may stop when the proposal is sure to be rejected. A
@@ -98,25 +107,31 @@ def walk(tb, rows, st, ch, rng, scale, count, patience, has_cutoff, walked, impr
 
     Args:
         ch: the space (``Choices``).
-        rng: numpy generator.
+        uniforms: random numbers in [0, 1); ``walked`` knows how many are used up.
         scale: temperature in ns.
         count: proposals, at most the rows of ``improvements``.
         patience: stop after so many proposals without a new best.
         has_cutoff: whether pricing may stop early; the walk is the same.
 
-    Modified in place: ``st``, ``rng``; ``walked`` (W_ entries), ``improvements`` (simulations, cost, overflow of each
+    Modified in place: ``st``; ``walked`` (W_ entries), ``improvements`` (simulations, cost, overflow of each
     new best), the best strategy's rows and devices.
 
     Returns:
-        Status; if it is not DONE, an array must grow before the walk goes on with the same arguments.
+        Status; if it is not DONE, an array must grow, or new random numbers must come (and W_DRAWN be 0), before the
+        walk goes on with the same arguments.
     """
     num, n, num_devices = st.num, tb.op.shape[0], tb.device.shape[0]
     while walked[W_SIMULATIONS] < count and walked[W_IDLE] < patience:
         cost, overflow = num[MAKESPAN] + num[SERIAL_SUM], num[OVERFLOW]
         if walked[W_IS_PENDING] == 0:
-            walked[W_OPERATOR] = rng.integers(0, n)
-            walked[W_ROW], walked[W_PARTS] = draw_config(ch, rng, walked[W_OPERATOR], num_devices, st.devices)
-            walked[W_HIGHEST] = cost + np.int64(math.floor(-math.log(1.0 - rng.random()) * scale))
+            drawn = walked[W_DRAWN]
+            if drawn + 3 + num_devices > uniforms.shape[0]:
+                return NEED_RANDOM
+            i = int(uniforms[drawn] * n)
+            walked[W_OPERATOR] = i
+            walked[W_HIGHEST] = cost + np.int64(math.floor(-math.log(1.0 - uniforms[drawn + 1]) * scale))
+            row, parts, walked[W_DRAWN] = draw_config(ch, uniforms, drawn + 2, i, num_devices, st.devices)
+            walked[W_ROW], walked[W_PARTS] = row, parts
             walked[W_IS_PENDING] = 1
         highest = walked[W_HIGHEST]
         cutoff = highest if has_cutoff and overflow == 0 else np.iinfo(np.int64).max

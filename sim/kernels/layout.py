@@ -82,6 +82,7 @@ READY, START, END = 0, 1, 2
 
 # What a kernel says when an array is too small; the caller enlarges it and tries again.
 DONE, NEED_TASKS, NEED_ARENA, NEED_SCRATCH = 0, 1, 2, 3
+NEED_RANDOM = 4  # a walk has used up its random numbers
 
 
 class State(NamedTuple):
@@ -145,5 +146,5 @@ class Choices(NamedTuple):
 
 # Entries of what a walk keeps between calls.
 W_SIMULATIONS, W_CUTOFFS, W_IDLE, W_IMPROVEMENTS, W_BEST_COST, W_BEST_OVERFLOW = 0, 1, 2, 3, 4, 5
-W_IS_PENDING, W_OPERATOR, W_ROW, W_PARTS, W_HIGHEST, W_TASKS = 6, 7, 8, 9, 10, 11
-WALK_ENTRIES = 12
+W_IS_PENDING, W_OPERATOR, W_ROW, W_PARTS, W_HIGHEST, W_TASKS, W_DRAWN = 6, 7, 8, 9, 10, 11, 12
+WALK_ENTRIES = 13
