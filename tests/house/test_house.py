@@ -7,7 +7,7 @@ import tomllib
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-ROOMS = ("sim", "envs", "agents", "experiments")
+ROOMS = ("sim", "envs", "agents", "runtime", "experiments")
 MODULES = sorted(path for room in ROOMS for path in (ROOT / room).rglob("*.py"))
 
 

@@ -1,0 +1,1 @@
+"""Runs a strategy on real ranks: torch.distributed, one process per device."""
