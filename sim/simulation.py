@@ -14,6 +14,7 @@ from sim.kernels.layout import (
     COMM,
     DONE,
     IS_CUTOFF,
+    KEY,
     MAKESPAN,
     NEED_ARENA,
     NEED_SCRATCH,
@@ -28,6 +29,7 @@ from sim.kernels.layout import (
     ROW,
     SEG,
     SERIAL_SUM,
+    WAIT,
 )
 from sim.problem import Problem
 from sim.state import copied, empty_state, grown
@@ -126,7 +128,7 @@ class Simulation:
         """Keep the proposed config."""
         assert self._proposed is not None, "nothing was proposed"
         assert self._is_acceptable, "a proposal that was cut off cannot be accepted"
-        delta.accept(self._state)
+        delta.accept(self._tables, self._state)
         operator, config = self._proposed
         self._configs[operator] = config
         self._proposed = None
@@ -235,7 +237,7 @@ class Simulation:
     def timeline_arrays(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Keys (tasks,) and ready, start and end times in ns (tasks, 3), in the order in which tasks were dequeued."""
         tasks = self._state.order[: self.num_tasks]
-        return self._state.key[tasks], self._state.time[tasks]
+        return self._state.task[tasks, KEY], self._state.time[tasks, :WAIT]
 
 
 def _unpack(key: int) -> tuple[int, int, int, int]:

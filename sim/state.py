@@ -4,16 +4,23 @@ from typing import Any
 
 import numpy as np
 
-from sim.kernels.layout import BLOCK_COLUMNS, NEED_ARENA, NEED_TASKS, NUM_SCALARS, State, Tables
+from sim.kernels.layout import (
+    BLOCK_COLUMNS,
+    NEED_ARENA,
+    NEED_TASKS,
+    NUM_SCALARS,
+    TASK_COLUMNS,
+    TIME_COLUMNS,
+    State,
+    Tables,
+)
 
 INITIAL_SLOTS = 4096
-TASK_FIELDS = (
-    *("exe", "key", "res", "res_len", "owner", "num_bytes", "time", "new_time", "cnt"),
-    *("order", "new_order", "heap_time", "heap_key", "heap_task"),
-)
+TASK_FIELDS = ("task", "time", "new_time", "order", "new_order", "heap_time", "heap_key", "heap_task")
 """Fields with an entry for each task slot."""
 
-INT32_TASK_FIELDS = ("res_len", "owner", "cnt", "order", "new_order", "heap_task")
+INT32_TASK_FIELDS = ("order", "new_order", "heap_task")
+COLUMNS = {"task": TASK_COLUMNS, "time": TIME_COLUMNS, "new_time": TIME_COLUMNS}
 
 
 def empty_state(tables: Tables) -> State:
@@ -27,7 +34,11 @@ def empty_state(tables: Tables) -> State:
     arrays: dict[str, Any] = {
         "block": np.zeros((num_blocks, BLOCK_COLUMNS), int64),
         "saved": np.zeros((num_saved, BLOCK_COLUMNS), int64),
-        "saved_id": np.zeros(num_saved, int64),
+        "saved_id": np.zeros(2 * num_saved, int64),
+        "work": np.zeros((len(tables.group) + 1, num_devices), int64),
+        "reach": np.zeros((num_blocks, 2), int64),
+        "last": np.zeros((num_blocks, 2), int64),
+        "forced": np.zeros(num_blocks, int64),
         "arena": np.zeros(16 * INITIAL_SLOTS, int32),
         "task_free": np.zeros(64, int64),
         "seg_free": np.zeros(64, int64),
@@ -35,17 +46,18 @@ def empty_state(tables: Tables) -> State:
         "scratch": np.zeros(INITIAL_SLOTS + 16 * num_devices, int32),
         "need": np.zeros((8, num_devices + 1), int64),
         "meet": np.zeros((8, num_devices + 1), int64),
+        "span": np.zeros((4, 6), int64),
         "box": np.zeros(8, int64),
         "shards": np.zeros(5, int64),
         "num": np.zeros(NUM_SCALARS, int64),
         "real": np.zeros(2, np.float64),
     }
-    for field in ("memory", "new_memory"):
+    for field in ("memory", "new_memory", "gain", "row"):
         arrays[field] = np.zeros(num_devices, int64)
     for field in ("load", "new_load", "rest", "free_at", "stamp", "slot"):
         arrays[field] = np.zeros(num_resources, int64)
     for field in TASK_FIELDS:
-        shape = (INITIAL_SLOTS, 3) if field in ("time", "new_time") else (INITIAL_SLOTS,)
+        shape = (INITIAL_SLOTS, COLUMNS[field]) if field in COLUMNS else (INITIAL_SLOTS,)
         arrays[field] = np.zeros(shape, int32 if field in INT32_TASK_FIELDS else int64)
     return State(**arrays)
 

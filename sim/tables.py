@@ -6,6 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from sim.errors import IllegalGraphError
+from sim.gradient_paths import precedes_synchronisation
 from sim.kernels.layout import (
     ALL_GATHER,
     ALL_REDUCE,
@@ -71,6 +72,7 @@ def make_tables(problem: Problem) -> Tables:
                 problem.sync.num_gathers,
             ]
         ),
+        ahead=_ahead_table(problem),
     )
 
 
@@ -98,6 +100,17 @@ def _operator_table(problem: Problem, groups: Sequence[tuple[int, ...]]) -> Ints
     for group, members in enumerate(groups):
         for rank, member in enumerate(members):
             table[member, GROUP], table[member, MEMBER] = group, rank
+    return table
+
+
+def _ahead_table(problem: Problem) -> Lists:
+    graph = problem.graph
+    num_groups = len(graph.weight_groups)
+    table = np.zeros((num_groups + 2, len(graph) + len(graph.edges) + num_groups), dtype=np.int32)
+    if problem.training and problem.sync.overlap:
+        table[:num_groups, : len(graph)] = precedes_synchronisation(graph)
+    table[num_groups, : len(graph)] = 1
+    table[num_groups + 1] = 1
     return table
 
 

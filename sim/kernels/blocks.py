@@ -5,10 +5,16 @@ from numba import njit
 
 from sim.kernels.layout import (
     BASE,
+    BYTES,
     DONE,
+    EXE,
+    KEY,
     NEED_ARENA,
     NEED_TASKS,
     NODE,
+    OWNER,
+    RES,
+    RES_LEN,
     RING_LATENCY,
     RING_SIZE,
     SEG,
@@ -40,7 +46,7 @@ def size_class(length):
 def claim_block(st, b, num_tasks, segment, length):
     """Give block ``b`` task slots and a home for the segment written at ``segment`` (the arena's top).
 
-    Modified in place: ``st.block``, the free lists and tops, ``st.owner`` of the slots. Nothing changes unless the
+    Modified in place: ``st.block``, the free lists and tops, OWNER of the slots. Nothing changes unless the
     block fits.
     """
     num = st.num
@@ -49,7 +55,7 @@ def claim_block(st, b, num_tasks, segment, length):
     if not reuse_seg and num[SEG_TOP] + (1 << s_class) > st.arena.shape[0]:
         return NEED_ARENA
     reuse_tasks = st.task_free[t_class] >= 0
-    if not reuse_tasks and num[TASK_TOP] + (1 << t_class) > st.exe.shape[0]:
+    if not reuse_tasks and num[TASK_TOP] + (1 << t_class) > st.task.shape[0]:
         return NEED_TASKS
     if reuse_seg:
         home = st.seg_free[s_class]
@@ -61,14 +67,15 @@ def claim_block(st, b, num_tasks, segment, length):
         num[SEG_TOP] += 1 << s_class
     if reuse_tasks:
         base = st.task_free[t_class]
-        st.task_free[t_class] = st.exe[base]
+        st.task_free[t_class] = st.task[base, EXE]
     else:
         base = num[TASK_TOP]
         num[TASK_TOP] += 1 << t_class
     st.block[b, BASE], st.block[b, TASKS], st.block[b, TASK_CLASS] = base, num_tasks, t_class
     st.block[b, SEG], st.block[b, SEG_CLASS] = home, s_class
+    task = st.task
     for t in range(base, base + num_tasks):
-        st.owner[t] = b
+        task[t, OWNER] = b
     return DONE
 
 
@@ -77,16 +84,15 @@ def release_block(st, row):
     """Put the slots and the segment of a block's ``row`` on the free lists (linked through their first entry)."""
     st.arena[row[SEG]] = st.seg_free[row[SEG_CLASS]]
     st.seg_free[row[SEG_CLASS]] = row[SEG]
-    st.exe[row[BASE]] = st.task_free[row[TASK_CLASS]]
+    st.task[row[BASE], EXE] = st.task_free[row[TASK_CLASS]]
     st.task_free[row[TASK_CLASS]] = row[BASE]
 
 
 @njit(cache=True)
-def set_task(exes, keys, res, res_len, sizes, t, exe, key, first, length, num_bytes):
-    """Fill task slot t. Modified in place: ``st.exe``, ``st.key``, ``st.res``, ``st.res_len``, ``st.num_bytes``."""
-    exes[t], keys[t] = exe, key
-    res[t], res_len[t] = first, length
-    sizes[t] = num_bytes
+def set_task(task, t, exe, key, first, length, num_bytes):
+    """Fill task slot t. Modified in place: ``st.task``."""
+    task[t, EXE], task[t, KEY] = exe, key
+    task[t, RES], task[t, RES_LEN], task[t, BYTES] = first, length, num_bytes
 
 
 @njit(cache=True)

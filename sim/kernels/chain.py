@@ -145,7 +145,7 @@ def walk(tb, rows, st, ch, uniforms, scale, count, patience, has_cutoff, walked,
         walked[W_TASKS] += num[POPPED]
         new_cost, new_overflow = num[NEW_MAKESPAN] + num[NEW_SERIAL_SUM], num[NEW_OVERFLOW]
         if new_overflow < overflow or (new_overflow == overflow and new_cost <= highest):
-            accept(st)
+            accept(tb, st)
             best_cost, best_overflow = walked[W_BEST_COST], walked[W_BEST_OVERFLOW]
             if new_overflow < best_overflow or (new_overflow == best_overflow and new_cost < best_cost):
                 walked[W_BEST_COST], walked[W_BEST_OVERFLOW] = new_cost, new_overflow

@@ -6,21 +6,29 @@ from numba import njit
 from sim.kernels.blocks import pack, release_block
 from sim.kernels.edges import E_COUNT, E_SRC_LIST, build_edge
 from sim.kernels.groups import G_HELD, G_NUM_HELD, HELD_COLUMNS, HELD_UNITS, build_group, own_bytes
+from sim.kernels.headroom import add_work, choose_rows, find_gain, find_tail, group_bound, keep_gain, work_bound
 from sim.kernels.layout import (
     BASE,
+    BYTES,
     CAPACITY,
     CUT_POSITION,
     DONE,
+    DST,
     END,
+    EPOCH,
     EXCHANGES,
+    EXE,
     GROUP,
     IS_CUTOFF,
+    KEY,
     MAKESPAN,
     NEW_MAKESPAN,
     NEW_OVERFLOW,
     NEW_SERIAL_SUM,
     NEW_TASKS,
     NUM_BUILT,
+    NUM_IN,
+    NUM_NEAR,
     NUM_SAVED,
     NUM_TASKS,
     OVERFLOW,
@@ -29,6 +37,8 @@ from sim.kernels.layout import (
     PARTS,
     POPPED,
     READY,
+    RES,
+    RES_LEN,
     ROW,
     SAVED,
     SCHEME,
@@ -40,10 +50,12 @@ from sim.kernels.layout import (
     TASKS,
     TRAINING,
     UNIT_BYTES,
+    UNREAD,
     WHOLE_COPIES,
 )
 from sim.kernels.operators import build_operator
 from sim.kernels.timeline import simulate
+from sim.kernels.waiting import count_block, keep_counts, note_reach
 
 
 @njit(cache=True)
@@ -59,9 +71,9 @@ def add_block(tb, rows, st, b, sign):
         for k in range(block[PARTS]):
             memory[arena[home + k]] += saved
     elif b < n + tb.edge.shape[0]:
-        sources, sizes = home + arena[home + E_SRC_LIST], st.num_bytes
+        sources, sizes = home + arena[home + E_SRC_LIST], st.task
         for x in range(arena[home + E_COUNT]):
-            memory[arena[sources + 2 * x + 1]] += sign * sizes[base + x]
+            memory[arena[sources + 2 * x + 1]] += sign * sizes[base + x, BYTES]
     else:
         whole, split = sign * tb.flags[WHOLE_COPIES], sign * tb.flags[SPLIT_COPIES]
         unit_bytes = whole * tb.group[b - n - tb.edge.shape[0], UNIT_BYTES]
@@ -69,14 +81,14 @@ def add_block(tb, rows, st, b, sign):
         for k in range(arena[home + G_NUM_HELD]):
             at = held + HELD_COLUMNS * k
             memory[arena[at]] += unit_bytes * arena[at + HELD_UNITS] + split * own_bytes(arena, at)
-    route, res, res_len, exes = tb.route, st.res, st.res_len, st.exe
+    route, task = tb.route, st.task
     for t in range(base, base + count):
-        first, exe = res[t], sign * exes[t]
+        first, length, exe = task[t, RES], task[t, RES_LEN], sign * task[t, EXE]
         if first >= 0:
-            for r in range(first, first + res_len[t]):
+            for r in range(first, first + length):
                 load[route[r]] += exe
         else:
-            for r in range(~first, ~first + res_len[t]):
+            for r in range(~first, ~first + length):
                 load[arena[r]] += exe
 
 
@@ -102,8 +114,11 @@ def full(tb, rows, st, config_rows, config_ptr, config_devices):
 
     Modified in place: everything in ``st``; the strategy is accepted.
     """
+    epoch = st.num[EPOCH]
     st.num[:] = 0
+    st.num[EPOCH] = epoch
     st.stamp[:] = 0
+    st.forced[:] = 0
     st.task_free[:] = -1
     st.seg_free[:] = -1
     st.new_memory[:] = 0
@@ -124,12 +139,19 @@ def full(tb, rows, st, config_rows, config_ptr, config_devices):
         status = build_group(tb, rows, st, g)
         if status != DONE:
             return status
+    st.work[:] = 0
+    st.last[:] = -1
     for b in range(st.block.shape[0]):
         add_block(tb, rows, st, b, 1)
+        st.block[b, UNREAD] = count_block(tb, st, b, st.task, NUM_IN)
+        if b < n:
+            add_work(tb, rows, st, b)
+        elif b >= n + num_edges:
+            find_tail(tb, st, b)
     add_up(tb, st)
-    status = simulate(tb, st, 0, 0, -1, np.iinfo(np.int64).max)
+    status = simulate(tb, st, -1, 0, 0, -1, np.iinfo(np.int64).max)
     if status == DONE:
-        keep_timeline(st)
+        keep_timeline(tb, st)
     return status
 
 
@@ -148,22 +170,27 @@ def rebuild(tb, rows, st):
 
 
 @njit(cache=True)
-def keep_timeline(st):
-    """Make the proposal's timeline the accepted one. Modified in place: times, order, memory, load and scalars."""
+def keep_timeline(tb, st):
+    """Make the proposal's timeline the accepted one.
+
+    Modified in place: times, order, what is known about them, memory, load and scalars.
+    """
     num, order, new_order, time, new_time = st.num, st.order, st.new_order, st.time, st.new_time
     for position in range(num[CUT_POSITION], num[NEW_TASKS]):
         t = new_order[position]
         order[position] = t
         for c in range(3):
             time[t, c] = new_time[t, c]
+    note_reach(tb, st, num[CUT_POSITION], num[NEW_TASKS])
     st.memory[:] = st.new_memory
     st.load[:] = st.new_load
+    choose_rows(tb, st)
     num[NUM_TASKS], num[MAKESPAN], num[NUM_SAVED], num[NUM_BUILT] = num[NEW_TASKS], num[NEW_MAKESPAN], 0, 0
     num[SERIAL_SUM], num[OVERFLOW] = num[NEW_SERIAL_SUM], num[NEW_OVERFLOW]
 
 
 @njit(cache=True)
-def find_cut(tb, st, i):
+def find_cut(tb, st, i, old):
     """The earliest (time, key) at which a new config of operator ``i`` can change the timeline.
 
     Nothing appears or disappears before the operator's old tasks and the old transfers into it, nor before the
@@ -171,14 +198,17 @@ def find_cut(tb, st, i):
     to a parameter server: one that carries gradients of other members of the operator's weight group alone may be
     ready, or vanish, as soon as these are complete.
 
+    Args:
+        old: the operator's accepted block.
+
     Returns:
         Time, key, and how many accepted tasks come before them.
     """
     n, best_time, best_key = tb.op.shape[0], np.iinfo(np.int64).max, np.iinfo(np.int64).max
-    block, arena, time, keys, order = st.block, st.arena, st.time, st.key, st.order
-    for t in range(block[i, BASE], block[i, BASE] + block[i, PARTS]):
-        if time[t, READY] < best_time or (time[t, READY] == best_time and keys[t] < best_key):
-            best_time, best_key = time[t, READY], keys[t]
+    block, arena, time, task, order = st.block, st.arena, st.time, st.task, st.order
+    for t in range(old[BASE], old[BASE] + old[PARTS]):
+        if time[t, READY] < best_time or (time[t, READY] == best_time and task[t, KEY] < best_key):
+            best_time, best_key = time[t, READY], task[t, KEY]
     for e in range(tb.in_ptr[i], tb.in_ptr[i + 1]):
         src = tb.edge[e, SRC]
         parts, home, base = block[src, PARTS], block[src, SEG], block[src, BASE]
@@ -193,18 +223,20 @@ def find_cut(tb, st, i):
     if tb.flags[SCHEME] == PARAMETER_SERVER and tb.flags[OVERLAP] and tb.flags[TRAINING] and g >= 0:
         for r in range(tb.member_ptr[g], tb.member_ptr[g + 1]):
             m = tb.member[r]
+            if m == i:
+                continue
             parts, home = block[m, PARTS], block[m, SEG]
             backward = block[m, BASE] + parts + block[m, EXCHANGES]
             for k in range(parts):
                 x = arena[home + parts + k]
                 end = time[backward + (k if x < 0 else parts + x), END]
-                if m != i and end < best_time:
+                if end < best_time:
                     best_time, best_key = end, pack(4 * n + 4 * g, 0, 0, 0)
     first, last = 0, st.num[NUM_TASKS]
     while first < last:
         middle = (first + last) // 2
         t = order[middle]
-        if time[t, READY] < best_time or (time[t, READY] == best_time and keys[t] < best_key):
+        if time[t, READY] < best_time or (time[t, READY] == best_time and task[t, KEY] < best_key):
             first = middle + 1
         else:
             last = middle
@@ -215,32 +247,39 @@ def find_cut(tb, st, i):
 def withdraw(tb, rows, st, i):
     """Save the blocks that a new config of operator ``i`` replaces, and take away what they keep and do.
 
-    Modified in place: ``st.saved``, the proposal's memory and load.
-
-    Returns:
-        The serial time of the weight groups that stay.
+    Modified in place: ``st.saved``, ``st.saved_id``, the proposal's memory and load.
     """
-    n, num_edges, num = tb.op.shape[0], tb.edge.shape[0], st.num
+    n, num_edges, num, in_ptr, out_ptr = tb.op.shape[0], tb.edge.shape[0], st.num, tb.in_ptr, tb.out_ptr
     st.new_memory[:] = st.memory
     st.new_load[:] = st.load
     saved_id, saved = st.saved_id, 1
     saved_id[0] = i
-    for e in range(tb.in_ptr[i], tb.in_ptr[i + 1]):
-        saved_id[saved] = n + e
-        saved += 1
-    for r in range(tb.out_ptr[i], tb.out_ptr[i + 1]):
-        saved_id[saved] = n + tb.out_edge[r]
-        saved += 1
-    serial = num[SERIAL_SUM]
     if tb.op[i, GROUP] >= 0:
         saved_id[saved] = n + num_edges + tb.op[i, GROUP]
-        serial -= st.block[saved_id[saved], SERIAL]
+        saved += 1
+    for e in range(in_ptr[i], in_ptr[i + 1]):
+        saved_id[saved] = n + e
+        saved += 1
+    for r in range(out_ptr[i], out_ptr[i + 1]):
+        saved_id[saved] = n + tb.out_edge[r]
         saved += 1
     for k in range(saved):
         st.saved[k] = st.block[saved_id[k]]
         add_block(tb, rows, st, saved_id[k], -1)
-    num[NUM_SAVED], num[NUM_BUILT] = saved, 0
-    return serial
+    near = saved
+    for e in range(in_ptr[i], in_ptr[i + 1]):
+        saved_id[near] = tb.edge[e, SRC]
+        near += 1
+    for r in range(out_ptr[i], out_ptr[i + 1]):
+        saved_id[near] = tb.edge[tb.out_edge[r], DST]
+        near += 1
+    num[NUM_SAVED], num[NUM_NEAR] = saved, near
+
+
+@njit(cache=True)
+def stop(st, bound, serial):
+    """Say that the proposal is cut off by ``bound`` of its makespan. Modified in place: ``st.num``."""
+    st.num[IS_CUTOFF], st.num[NEW_MAKESPAN], st.num[NEW_SERIAL_SUM], st.num[POPPED] = 1, bound, serial, 0
 
 
 @njit(cache=True, nogil=True)
@@ -253,8 +292,16 @@ def propose(tb, rows, st, i, row, num_parts, cutoff):
     proposal's timeline, memory and load. If the status is not DONE, all blocks are as before.
     """
     n, num_edges, num, load = tb.op.shape[0], tb.edge.shape[0], st.num, st.new_load
-    cut_time, cut_key, num[CUT_POSITION] = find_cut(tb, st, i)
-    serial = withdraw(tb, rows, st, i)
+    num[NUM_SAVED], num[NUM_BUILT] = 0, 0
+    serial, g = num[SERIAL_SUM], tb.op[i, GROUP]
+    if g >= 0:
+        serial -= st.block[n + num_edges + g, SERIAL]
+    find_gain(tb, rows, st, i, row, num_parts)
+    bound = work_bound(tb, st, i, num_parts)
+    if bound + serial > cutoff:
+        stop(st, bound, serial)
+        return DONE
+    withdraw(tb, rows, st, i)
     for k in range(num[NUM_SAVED]):
         b = st.saved_id[k]
         if b < n:
@@ -269,13 +316,17 @@ def propose(tb, rows, st, i, row, num_parts, cutoff):
         num[NUM_BUILT] = k + 1
         add_block(tb, rows, st, b, 1)
         bound = 0
+        if b >= n + num_edges:
+            find_tail(tb, st, b)
+            bound = group_bound(tb, st, g)
         for r in range(load.shape[0]):
             bound = max(bound, load[r])
         if bound + serial > cutoff:
-            num[IS_CUTOFF], num[NEW_MAKESPAN], num[NEW_SERIAL_SUM], num[POPPED] = 1, bound, serial, 0
+            stop(st, bound, serial)
             return DONE
     add_up(tb, st)
-    status = simulate(tb, st, num[CUT_POSITION], cut_time, cut_key, cutoff - num[NEW_SERIAL_SUM])
+    cut_time, cut_key, num[CUT_POSITION] = find_cut(tb, st, i, st.saved[0])
+    status = simulate(tb, st, i, num[CUT_POSITION], cut_time, cut_key, cutoff - num[NEW_SERIAL_SUM])
     if status != DONE:
         reject(st)
     return status
@@ -292,8 +343,10 @@ def reject(st):
 
 
 @njit(cache=True, nogil=True)
-def accept(st):
+def accept(tb, st):
     """Keep the proposal. Modified in place: the replaced blocks' slots become free; timeline, memory and scalars."""
+    keep_gain(tb, st, st.saved_id[0])
+    keep_counts(tb, st)
     for k in range(st.num[NUM_SAVED]):
         release_block(st, st.saved[k])
-    keep_timeline(st)
+    keep_timeline(tb, st)

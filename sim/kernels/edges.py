@@ -10,7 +10,7 @@ An entry >= 0 is a transfer; ~p stands for part p itself, on the same device.
 
 from numba import njit
 
-from sim.kernels.blocks import claim_block, pack, rounded
+from sim.kernels.blocks import claim_block, pack, rounded, set_task
 from sim.kernels.layout import (
     A_DIM,
     A_DIVISOR,
@@ -31,6 +31,7 @@ from sim.kernels.layout import (
     INPUT,
     NEED_ARENA,
     NEED_SCRATCH,
+    NEED_TASKS,
     PARTS,
     ROW,
     SEG,
@@ -44,6 +45,10 @@ from sim.kernels.layout import (
 
 # Offsets in the segment's header.
 E_OUT, E_IN, E_DST_LIST, E_SRC_LIST, E_COUNT, E_HEADER = 0, 1, 2, 3, 4, 5
+
+# Columns of State.span: for each dimension of the consumer the range of its indices that meet a source part, the axis
+# that it cuts and the source's interval there; for each dimension of the producer the part's index.
+FIRST, LAST, AXIS_OF, LOW, HIGH, INDEX = 0, 1, 2, 3, 4, 5
 
 BYTES_PER_ELEMENT = 4
 
@@ -215,53 +220,77 @@ def union_along(edge, dst_degrees, need, box, parts, count):
 
 
 @njit(cache=True)
-def list_pairs(edge, src_degrees, dst_degrees, meet, src_devices, num_src, dst_devices, scratch, stamp, slot, num):
+def overlap(need, axis, y, low, high):
+    """Extent of what index ``y`` needs of a source's interval along an axis; 1 without an axis."""
+    if axis < 0:
+        return 1
+    return min(high, need[2 * axis + 1, y]) - max(low, need[2 * axis, y])
+
+
+@njit(cache=True)
+def list_pairs(tb, st, e, src_degrees, dst_degrees, src_devices, num_src, dst_devices):
     """All pairs of parts that share a sub-tensor, by source part, then destination part.
 
-    Modified in place: ``scratch`` from 0: (source part, destination part, transfer or -1 if on one device); marks.
+    Modified in place: ``st.scratch`` from 0: (source part, destination part, transfer or -1 if on one device);
+    ``st.heap_time`` (work space): elements of each transfer, -1 where several parts of a device need some; marks.
 
     Returns:
-        Pairs and transfers, or -1 pairs if the scratch space is too small.
+        Pairs and transfers; -1 pairs if the scratch space is too small, -2 if the task slots are too few.
     """
-    limit = scratch.shape[0]
+    edge, scratch, elements, stamp, slot, num = tb.edge[e], st.scratch, st.heap_time, st.stamp, st.slot, st.num
+    need, meet, span = st.need, st.meet, st.span
+    limit, most = scratch.shape[0], elements.shape[0]
     mark, pairs, transfers = num[STAMP], 0, 0
     d1, d2, d3 = dst_degrees[1], dst_degrees[2], dst_degrees[3]
+    for d in range(4):
+        span[d, FIRST], span[d, LAST], span[d, AXIS_OF], span[d, INDEX] = 0, dst_degrees[d], -1, 0
     for s in range(num_src):
-        f0, f1, f2, f3 = 0, 0, 0, 0
-        l0, l1, l2, l3 = dst_degrees[0], d1, d2, d3
+        whole = 1
         for a in range(4):
             at = AXIS + a * AXIS_COLUMNS
-            dim, src_dim = edge[at + A_DIM], edge[at + A_SRC_DIM]
+            dim, src_dim, length = edge[at + A_DIM], edge[at + A_SRC_DIM], edge[at + A_SIZE]
+            x = 0
+            if src_dim >= 0:
+                length //= src_degrees[src_dim]
+                x = span[src_dim, INDEX]
             if dim < 0:
-                continue
-            x = coordinate(src_degrees, s, src_dim) if src_dim >= 0 else 0
-            if dim == 0:
-                f0, l0 = meet[2 * a, x], meet[2 * a + 1, x]
-            elif dim == 1:
-                f1, l1 = meet[2 * a, x], meet[2 * a + 1, x]
-            elif dim == 2:
-                f2, l2 = meet[2 * a, x], meet[2 * a + 1, x]
+                whole *= length
             else:
-                f3, l3 = meet[2 * a, x], meet[2 * a + 1, x]
+                span[dim, FIRST], span[dim, LAST], span[dim, AXIS_OF] = meet[2 * a, x], meet[2 * a + 1, x], a
+                span[dim, LOW], span[dim, HIGH] = x * length, (x + 1) * length
         mark += 1
         here = src_devices[s]
-        for y0 in range(f0, l0):
-            for y1 in range(f1, l1):
-                for y2 in range(f2, l2):
-                    for y3 in range(f3, l3):
+        for y0 in range(span[0, FIRST], span[0, LAST]):
+            w0 = whole * overlap(need, span[0, AXIS_OF], y0, span[0, LOW], span[0, HIGH])
+            for y1 in range(span[1, FIRST], span[1, LAST]):
+                w1 = w0 * overlap(need, span[1, AXIS_OF], y1, span[1, LOW], span[1, HIGH])
+                for y2 in range(span[2, FIRST], span[2, LAST]):
+                    w2 = w1 * overlap(need, span[2, AXIS_OF], y2, span[2, LOW], span[2, HIGH])
+                    for y3 in range(span[3, FIRST], span[3, LAST]):
                         if 3 * pairs + 3 > limit:
                             return -1, 0
                         q = ((y0 * d1 + y1) * d2 + y2) * d3 + y3
                         device, transfer = dst_devices[q], -1
                         if device != here:
                             if stamp[device] != mark:
+                                if transfers >= most:
+                                    return -2, 0
                                 stamp[device], slot[device] = mark, transfers
+                                w3 = w2 * overlap(need, span[3, AXIS_OF], y3, span[3, LOW], span[3, HIGH])
+                                elements[transfers] = w3
                                 transfers += 1
+                            else:
+                                elements[slot[device]] = -1
                             transfer = slot[device]
                         scratch[3 * pairs] = s
                         scratch[3 * pairs + 1] = q
                         scratch[3 * pairs + 2] = transfer
                         pairs += 1
+        for d in range(3, -1, -1):
+            span[d, INDEX] += 1
+            if span[d, INDEX] < src_degrees[d]:
+                break
+            span[d, INDEX] = 0
     num[STAMP] = mark
     return pairs, transfers
 
@@ -342,21 +371,9 @@ def build_edge(tb, rows, st, e):
     src_devices = arena[st.block[src, SEG] : st.block[src, SEG] + num_src]
     dst_devices = arena[st.block[dst, SEG] : st.block[dst, SEG] + num_dst]
     prepare_axes(edge, src_sizes, dst_sizes, src_degrees, dst_degrees, st.need, st.meet)
-    pairs, transfers = list_pairs(
-        edge,
-        src_degrees,
-        dst_degrees,
-        st.meet,
-        src_devices,
-        num_src,
-        dst_devices,
-        st.scratch,
-        st.stamp,
-        st.slot,
-        st.num,
-    )
+    pairs, transfers = list_pairs(tb, st, e, src_degrees, dst_degrees, src_devices, num_src, dst_devices)
     if pairs < 0:
-        return NEED_SCRATCH
+        return NEED_SCRATCH if pairs == -1 else NEED_TASKS
     bound = E_HEADER + num_src + num_dst + 3 + 3 * pairs + 3 * transfers
     if top + bound > arena.shape[0]:
         return NEED_ARENA
@@ -378,32 +395,25 @@ def fill_transfers(tb, st, edge, block, src_sizes, src_degrees, dst_degrees, src
     Modified in place: slots, devices in the segment's source list, the block's communication.
     """
     n, num_devices, training = tb.op.shape[0], tb.device.shape[0], tb.flags[TRAINING]
-    arena, need, box = st.arena, st.need, st.box
-    exe, keys, res, res_len, num_bytes = st.exe, st.key, st.res, st.res_len, st.num_bytes
+    arena, need, box, task, elements = st.arena, st.need, st.box, st.task, st.heap_time
     route_ptr, route_ns, route_bandwidth = tb.route_ptr, tb.route_ns, tb.route_bandwidth
     home, base, transfers = block[SEG], block[BASE], block[PARTS]
     ptr, sources = home + arena[home + E_DST_LIST], home + arena[home + E_SRC_LIST]
-    entries, phase = ptr + transfers + 1, 2 * edge[DST]
-    last_source, total = -1, 0
+    entries, phase, total = ptr + transfers + 1, 2 * edge[DST], 0
     for x in range(transfers):
         s = arena[sources + 2 * x]
-        if s != last_source:
-            source_box(edge, src_sizes, src_degrees, s, box)
-            last_source = s
         first, count = entries + arena[ptr + x], arena[ptr + x + 1] - arena[ptr + x]
         q = arena[first]
         device, here = dst_devices[q], src_devices[s]
         arena[sources + 2 * x + 1] = device
-        if count == 1:
-            size = BYTES_PER_ELEMENT * box_elements(edge, dst_degrees, need, box, q)
-        else:
+        size = BYTES_PER_ELEMENT * elements[x]
+        if size < 0:
+            source_box(edge, src_sizes, src_degrees, s, box)
             size = BYTES_PER_ELEMENT * union_elements(edge, dst_degrees, need, box, arena[first : first + count], count)
         t, pair = base + x, here * num_devices + device
         for _ in range(1 + training):
-            exe[t] = rounded(route_ns[pair] + size / route_bandwidth[pair])
-            keys[t] = pack(phase, edge[INPUT], s, q)
-            res[t], res_len[t] = route_ptr[pair], route_ptr[pair + 1] - route_ptr[pair]
-            num_bytes[t] = size
+            exe, key = rounded(route_ns[pair] + size / route_bandwidth[pair]), pack(phase, edge[INPUT], s, q)
+            set_task(task, t, exe, key, route_ptr[pair], route_ptr[pair + 1] - route_ptr[pair], size)
             total += size
             # The mirror, from the consumer back.
             t, pair = t + transfers, device * num_devices + here

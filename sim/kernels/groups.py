@@ -429,8 +429,7 @@ def fill_collectives(tb, st, g, b, shards, rings, work):
     Modified in place: slots, segment, the block's communication.
     """
     op, group, device_table, update = tb.op, tb.group, tb.device, tb.update
-    scratch, arena, block, num, exes, keys = st.scratch, st.arena, st.block, st.num, st.exe, st.key
-    res, res_len, sizes, real = st.res, st.res_len, st.num_bytes, st.real
+    scratch, arena, block, num, tasks, real = st.scratch, st.arena, st.block, st.num, st.task, st.real
     own, count = block[b], shards[S_SHARDS]
     scheme, unit_bytes, phase = tb.flags[SCHEME], group[g, UNIT_BYTES], 4 * op.shape[0] + 4 * g
     position = own[SEG] + rings
@@ -441,7 +440,7 @@ def fill_collectives(tb, st, g, b, shards, rings, work):
         num_bytes = unit_bytes * (scratch[shards[S_LOW] + p + 1] - scratch[shards[S_LOW] + p])
         sent = collective_bytes(num, scheme, size, num_bytes)
         exe, key = collective_ns(num, real, scheme, num_bytes), pack(phase, 0, p, 0)
-        set_task(exes, keys, res, res_len, sizes, own[BASE] + p, exe, key, ~position, end - position, sent)
+        set_task(tasks, own[BASE] + p, exe, key, ~position, end - position, sent)
         own[COMM] += sent
         position = end
     held = own[SEG] + arena[own[SEG] + G_HELD]
@@ -449,15 +448,14 @@ def fill_collectives(tb, st, g, b, shards, rings, work):
         at = held + HELD_COLUMNS * k
         device = arena[at]
         exe = update_ns(device_table, update, device, unit_bytes * arena[at + HELD_UNITS])
-        set_task(exes, keys, res, res_len, sizes, own[BASE] + count + k, exe, pack(phase + 3, 0, k, 0), device, 1, 0)
+        set_task(tasks, own[BASE] + count + k, exe, pack(phase + 3, 0, k, 0), device, 1, 0)
 
 
 @njit(cache=True)
 def fill_zero(tb, st, g, b, shards, rings, work):
     """Fill the slots of a group synchronised by ZeRO. Modified in place: slots, segment, communication."""
     group, device_table, update, gathers = tb.group, tb.device, tb.update, tb.flags[GATHERS]
-    scratch, block, num, exes, keys = st.scratch, st.block, st.num, st.exe, st.key
-    res, res_len, sizes, real = st.res, st.res_len, st.num_bytes, st.real
+    scratch, block, num, tasks, real = st.scratch, st.block, st.num, st.task, st.real
     own, unit_bytes, phase = block[b], group[g, UNIT_BYTES], 4 * tb.op.shape[0] + 4 * g
     position, t = own[SEG] + rings, own[BASE]
     for p in range(shards[S_SHARDS]):
@@ -467,13 +465,13 @@ def fill_zero(tb, st, g, b, shards, rings, work):
         num_bytes = unit_bytes * (scratch[shards[S_LOW] + p + 1] - scratch[shards[S_LOW] + p])
         sent, links, piece = (size - 1) * num_bytes, end - position, split_bytes(num_bytes, size)
         exe, key = gather_ns(num, real, num_bytes, 1), pack(phase, 0, p, 0)
-        set_task(exes, keys, res, res_len, sizes, t, exe, key, ~position, links, sent)
+        set_task(tasks, t, exe, key, ~position, links, sent)
         for h in range(size):
             device = scratch[start + h]
             exe, key = update_ns(device_table, update, device, piece), pack(phase + 1, 0, p, h)
-            set_task(exes, keys, res, res_len, sizes, t + 1 + h, exe, key, device, 1, 0)
+            set_task(tasks, t + 1 + h, exe, key, device, 1, 0)
         exe, key = gather_ns(num, real, num_bytes, gathers), pack(phase + 2, 0, p, 0)
-        set_task(exes, keys, res, res_len, sizes, t + size + 1, exe, key, ~position, links, gathers * sent)
+        set_task(tasks, t + size + 1, exe, key, ~position, links, gathers * sent)
         own[COMM] += (1 + gathers) * sent
         position = end
         t += size + 2
@@ -484,8 +482,7 @@ def fill_servers(tb, st, g, b, shards):
     """Fill the slots of a group with parameter servers. Modified in place: slots, the block's communication."""
     op, group, device_table, update = tb.op, tb.group, tb.device, tb.update
     route_ptr, route_ns, route_bandwidth = tb.route_ptr, tb.route_ns, tb.route_bandwidth
-    scratch, block, exes, keys = st.scratch, st.block, st.exe, st.key
-    res, res_len, sizes = st.res, st.res_len, st.num_bytes
+    scratch, block, tasks = st.scratch, st.block, st.task
     own, num_devices = block[b], device_table.shape[0]
     phase, t = 4 * op.shape[0] + 4 * g, own[BASE]
     for p in range(shards[S_SHARDS]):
@@ -494,7 +491,7 @@ def fill_servers(tb, st, g, b, shards):
         length = scratch[shards[S_LOW] + p + 1] - scratch[shards[S_LOW] + p]
         num_bytes, server = group[g, UNIT_BYTES] * length, scratch[start + (g + p) % size]
         exe, key = update_ns(device_table, update, server, num_bytes), pack(phase + 1, 0, p, 0)
-        set_task(exes, keys, res, res_len, sizes, t + size - 1, exe, key, server, 1, 0)
+        set_task(tasks, t + size - 1, exe, key, server, 1, 0)
         k = 0
         for h in range(size):
             device = scratch[start + h]
@@ -506,7 +503,7 @@ def fill_servers(tb, st, g, b, shards):
                 length = route_ptr[pair + 1] - route_ptr[pair]
                 exe = transfer_ns(route_ns, route_bandwidth, num_devices, src, dst, num_bytes)
                 key, push = pack(phase + 2 * pull, 0, p, h), t + k + pull * size
-                set_task(exes, keys, res, res_len, sizes, push, exe, key, route_ptr[pair], length, num_bytes)
+                set_task(tasks, push, exe, key, route_ptr[pair], length, num_bytes)
                 own[COMM] += num_bytes
             k += 1
         t += 2 * size - 1

@@ -64,21 +64,35 @@ class Tables(NamedTuple):
     route_ns: Ints  # (D * D,) latency
     route_bandwidth: Floats  # (D * D,) of the narrowest connection
     flags: Ints  # (6,)
+    ahead: Lists  # (G + 2, B) 1 if a block's work on compute devices comes before group g is synchronised; for
+    # row G the operators, for row G + 1 all blocks
 
 
 # Columns of State.block.
-BASE, TASKS, SEG, TASK_CLASS, SEG_CLASS, COMM, SERIAL, PARTS, EXCHANGES, ROW = 0, 1, 2, 3, 4, 5, 6, 7, 8, 9
-BLOCK_COLUMNS = 10
+BASE, TASKS, SEG, TASK_CLASS, SEG_CLASS, COMM, SERIAL, PARTS, EXCHANGES, ROW, TAIL, UNREAD = range(12)
+BLOCK_COLUMNS = 12
 
 # Entries of State.num.
 TASK_TOP, SEG_TOP, NUM_TASKS, MAKESPAN, NEW_TASKS, NEW_MAKESPAN, CUT_POSITION, NUM_SAVED, STAMP, IS_CUTOFF = range(10)
 RING_SIZE, RING_LATENCY, POPPED, NUM_BUILT = 10, 11, 12, 13
 SERIAL_SUM, NEW_SERIAL_SUM, OVERFLOW, NEW_OVERFLOW = 14, 15, 16, 17
 NUM_NODES, WIDTH, OUTER_LATENCY = 18, 19, 20  # of the hierarchy made last; RING_LATENCY is the inner one
-NUM_SCALARS = 21
+NUM_NEAR = 21  # blocks whose predecessors the proposal changes, in saved_id: the replaced ones, then neighbours
+EPOCH = 22  # number of the simulation under way
+NUM_SCALARS = 23
 
-# Columns of State.time.
-READY, START, END = 0, 1, 2
+# Columns of State.task: what a task is, in one cache line.
+EXE, KEY, OWNER, NUM_IN = 0, 1, 2, 3  # duration, key, block, predecessors
+RES, RES_LEN = 4, 5  # where its resources start, in Tables.route or ~ in the arena, and how many
+BYTES = 6  # sent, summed over participants
+NEXT = 7  # in the queue, the task behind it that is ready at the same time
+TASK_COLUMNS = 8
+
+# Columns of State.time; WAIT is of the proposal alone: predecessors that have not ended, and in its upper half the
+# number of the simulation that set it.
+READY, START, END, WAIT = 0, 1, 2, 3
+TIME_COLUMNS = 4
+WAIT_BITS = 32
 
 # What a kernel says when an array is too small; the caller enlarges it and tries again.
 DONE, NEED_TASKS, NEED_ARENA, NEED_SCRATCH = 0, 1, 2, 3
@@ -92,15 +106,9 @@ class State(NamedTuple):
     saved: Ints  # (S, BLOCK_COLUMNS) blocks that the current proposal replaced
     saved_id: Ints  # (S,)
     arena: Lists
-    exe: Ints  # per task slot, as all up to cnt
-    key: Ints
-    res: Ints  # start of the resources: in Tables.route, or ~start in the arena
-    res_len: Lists
-    owner: Lists  # block of the task
-    num_bytes: Ints  # sent, summed over participants
-    time: Ints  # (slots, 3) accepted timeline
-    new_time: Ints  # (slots, 3) timeline of the proposal
-    cnt: Lists  # predecessors that have not ended
+    task: Ints  # (slots, TASK_COLUMNS)
+    time: Ints  # (slots, 4) accepted timeline
+    new_time: Ints  # (slots, 4) timeline of the proposal
     order: Lists  # accepted tasks in the order they were dequeued
     new_order: Lists
     heap_time: Ints
@@ -111,7 +119,13 @@ class State(NamedTuple):
     new_memory: Ints  # (D,)
     load: Ints  # (D + C,) sum of the execution times on each resource
     new_load: Ints  # (D + C,)
-    rest: Ints  # (D + C,) load that has not been dequeued
+    work: Ints  # (G + 1, D) execution times on compute devices by row of Tables.ahead
+    gain: Ints  # (D,) what the proposal adds to the work
+    row: Ints  # (D,) row of Tables.ahead that bounds the accepted makespan best
+    rest: Ints  # (D + C,) least time from now to the end of the iteration, were the resource never idle
+    reach: Ints  # (B, 2) last accepted position of what a block's forward and backward tasks are waited for by
+    last: Ints  # (B, 2) last accepted position of a block's forward and backward tasks
+    forced: Ints  # (B,) marks of blocks whose tasks are waited for by new ones
     task_free: Ints  # free runs of task slots by size class
     seg_free: Ints  # free arena segments by size class
     devices: Lists  # of the proposed config
@@ -120,6 +134,7 @@ class State(NamedTuple):
     slot: Ints  # (D + C,) what is known about a marked device or connection
     need: Ints  # (8, degrees) intervals that the consumer's indices need along each axis
     meet: Ints  # (8, degrees) ranges of them that the producer's indices meet
+    span: Ints  # (4, 6) see sim.kernels.edges
     box: Ints  # (8,) low and high ends of a box
     shards: Ints  # (5,) where the shards of a weight group are in the scratch space
     num: Ints  # (NUM_SCALARS,)

@@ -151,8 +151,7 @@ def build_operator(tb, rows, st, i, row, num_parts):
     Modified in place: block i, its slots and segment.
     """
     device_table, training, kinds, n = tb.device, tb.flags[TRAINING], tb.update.shape[0], tb.op.shape[0]
-    arena, devices, exes, keys = st.arena, st.devices, st.exe, st.key
-    res, res_len, sizes = st.res, st.res_len, st.num_bytes
+    arena, devices, task = st.arena, st.devices, st.task
     top = st.num[SEG_TOP]
     if top + 4 * num_parts + 1 > arena.shape[0]:
         return NEED_ARENA
@@ -174,7 +173,7 @@ def build_operator(tb, rows, st, i, row, num_parts):
         phase, base = 4 * n - 2 * i - 2 if backward else 2 * i + 1, own[BASE] + backward * slots
         for k in range(num_parts):
             exe = rows[row, TIMES + backward * kinds + device_table[devices[k], KIND]]
-            set_task(exes, keys, res, res_len, sizes, base + k, exe, pack(phase, 0, k, 0), devices[k], 1, 0)
+            set_task(task, base + k, exe, pack(phase, 0, k, 0), devices[k], 1, 0)
     if num_exchanges > 0:
         fill_exchanges(tb, rows, st, i, rings - top)
     return DONE
@@ -187,8 +186,7 @@ def fill_exchanges(tb, rows, st, i, rings):
     Modified in place: the slots, the block's communication.
     """
     op, flags = tb.op, tb.flags
-    scratch, arena, block, num, exes, keys = st.scratch, st.arena, st.block, st.num, st.exe, st.key
-    res, res_len, sizes, real = st.res, st.res_len, st.num_bytes, st.real
+    scratch, arena, block, num, task, real = st.scratch, st.arena, st.block, st.num, st.task, st.real
     own, n = block[i], op.shape[0]
     num_parts, num_exchanges, home = own[PARTS], own[EXCHANGES], own[SEG]
     slots, ptr = num_parts + num_exchanges, home + 2 * num_parts
@@ -205,6 +203,6 @@ def fill_exchanges(tb, rows, st, i, rings):
             phase = 4 * n - 2 * i - 2 if backward else 2 * i + 1
             t = own[BASE] + backward * slots + num_parts + x
             key = pack(phase, 1, number, 0)
-            set_task(exes, keys, res, res_len, sizes, t, exe, key, ~position, end - position, num_bytes)
+            set_task(task, t, exe, key, ~position, end - position, num_bytes)
             own[COMM] += num_bytes
         position = end

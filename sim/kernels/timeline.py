@@ -8,28 +8,42 @@ rest is simulated.
 from numba import njit
 
 from sim.kernels.edges import E_COUNT, E_DST_LIST, E_IN, E_OUT, E_SRC_LIST
-from sim.kernels.groups import G_DEGREE, G_ENTRY, G_NUM_PARTS, G_PARTS, G_SUCC
+from sim.kernels.groups import G_ENTRY, G_NUM_PARTS, G_PARTS, G_SUCC
+from sim.kernels.headroom import start_rest
 from sim.kernels.layout import (
     BASE,
     DONE,
     DST,
     END,
+    EPOCH,
     EXCHANGES,
+    EXE,
     GROUP,
     IS_CUTOFF,
+    KEY,
     MEMBER,
     NEED_SCRATCH,
     NEW_MAKESPAN,
     NEW_TASKS,
+    NEXT,
+    NUM_IN,
+    OWNER,
     PARTS,
     POPPED,
     READY,
+    RES,
+    RES_LEN,
     SEG,
     SRC,
     START,
     TASKS,
     TRAINING,
+    WAIT,
+    WAIT_BITS,
 )
+from sim.kernels.waiting import count_changed, force_sources
+
+LOW_HALF = (1 << WAIT_BITS) - 1
 
 
 @njit(cache=True)
@@ -47,10 +61,8 @@ def push(heap_time, heap_key, heap_task, size, time, key, task):
 
 
 @njit(cache=True)
-def drop_first(heap_time, heap_key, heap_task, size):
-    """Dequeue the first task; returns the new size. Modified in place: the heap."""
-    size -= 1
-    time, key, task = heap_time[size], heap_key[size], heap_task[size]
+def sift(heap_time, heap_key, heap_task, size, time, key, task):
+    """Put a task in the first one's place. Modified in place: the heap."""
     k = 0
     while True:
         child = 2 * k + 1
@@ -67,130 +79,105 @@ def drop_first(heap_time, heap_key, heap_task, size):
         heap_time[k], heap_key[k], heap_task[k] = heap_time[child], heap_key[child], heap_task[child]
         k = child
     heap_time[k], heap_key[k], heap_task[k] = time, key, task
-    return size
 
 
 @njit(cache=True)
-def count_predecessors(tb, st):
-    """Modified in place: ``st.cnt`` of every task, and its new ready time, which becomes 0."""
-    n, num_edges, training = tb.op.shape[0], tb.edge.shape[0], tb.flags[TRAINING]
-    arena, cnt = st.arena, st.cnt
-    for b in range(st.block.shape[0]):
-        base, count = st.block[b, BASE], st.block[b, TASKS]
-        home = st.block[b, SEG]
-        for t in range(base, base + count):
-            st.new_time[t, READY] = 0
-        if b < n:
-            parts, exchanges = st.block[b, PARTS], st.block[b, EXCHANGES]
-            slots, ptr = parts + exchanges, home + 2 * parts
-            for k in range(parts):
-                cnt[base + k] = 0
-            for e in range(tb.in_ptr[b], tb.in_ptr[b + 1]):
-                into = st.block[n + e, SEG] + arena[st.block[n + e, SEG] + E_IN]
-                for k in range(parts):
-                    cnt[base + k] += arena[into + k + 1] - arena[into + k]
-            for x in range(exchanges):
-                cnt[base + parts + x] = arena[ptr + x + 1] - arena[ptr + x]
-            if training:
-                for k in range(parts):
-                    cnt[base + slots + k] = 1
-                for r in range(tb.out_ptr[b], tb.out_ptr[b + 1]):
-                    edge_home = st.block[n + tb.out_edge[r], SEG]
-                    out = edge_home + arena[edge_home + E_OUT]
-                    for k in range(parts):
-                        cnt[base + slots + k] += arena[out + k + 1] - arena[out + k]
-                for x in range(exchanges):
-                    cnt[base + slots + parts + x] = arena[ptr + x + 1] - arena[ptr + x]
-        elif b < n + num_edges:
-            transfers = arena[home + E_COUNT]
-            ptr = home + arena[home + E_DST_LIST]
-            for x in range(transfers):
-                cnt[base + x] = 1
-            if training:
-                for x in range(transfers):
-                    cnt[base + transfers + x] = arena[ptr + x + 1] - arena[ptr + x]
-        else:
-            degrees = home + arena[home + G_DEGREE]
-            for t in range(count):
-                cnt[base + t] = arena[degrees + t]
-
-
-@njit(cache=True)
-def simulate(tb, st, cut_position, cut_time, cut_key, cutoff):
+def simulate(tb, st, i, cut_position, cut_time, cut_key, cutoff):
     """Simulate the task graph, keeping the first ``cut_position`` tasks of the accepted timeline.
 
     One long function, with the fields it uses as locals: calls that hand arrays on, inlined or not, made it 1.7 times
     slower (2,331 tasks of NMT on 16 devices: 331 instead of 190 us).
 
     Args:
+        i: operator whose config changes; -1 for a full simulation.
         cut_position: accepted tasks before (cut_time, cut_key); 0 for a full simulation.
         cut_time: no task changes, appears or disappears before (cut_time, cut_key).
         cut_key: see ``cut_time``.
-        cutoff: stop as soon as a task ends later, or ends so late that what its resources still have to do, one task
-            after another, must end later.
+        cutoff: stop as soon as a task ends later, or ends so late that the iteration must (``st.rest``).
 
     Modified in place: ``st.new_time`` and ``st.new_order`` from the cut on, the heap, counts; ``st.num``: new number
     of tasks, new makespan (or, if cut off, a lower bound of it that exceeds ``cutoff``), tasks dequeued.
     """
-    n, num_edges, training = tb.op.shape[0], tb.edge.shape[0], tb.flags[TRAINING]
-    block, arena, out, cnt = st.block, st.arena, st.scratch, st.cnt
+    n, num_edges, training, num = tb.op.shape[0], tb.edge.shape[0], tb.flags[TRAINING], st.num
+    block, arena, out, task = st.block, st.arena, st.scratch, st.task
     time, new_time, free_at, rest = st.time, st.new_time, st.free_at, st.rest
+    row, ahead, reach, forced = st.row, tb.ahead, st.reach, st.forced
+    num_devices = tb.device.shape[0]
     heap_time, heap_key, heap_task = st.heap_time, st.heap_key, st.heap_task
     op, edge, in_ptr, out_ptr, out_edge, route = tb.op, tb.edge, tb.in_ptr, tb.out_ptr, tb.out_edge, tb.route
-    owner, keys, exes, res, res_len = st.owner, st.key, st.exe, st.res, st.res_len
-    order, new_order, num = st.order, st.new_order, st.num
+    order, new_order = st.order, st.new_order
     limit = out.shape[0]
     free_at[:] = 0
     size, position, makespan, bound = 0, 0, 0, 0
+    run_time, run_key, run_end = -1, 0, 0
     num[IS_CUTOFF] = 0
-    rest[:] = st.new_load
-    count_predecessors(tb, st)
-    for i in range(n):
-        if in_ptr[i] == in_ptr[i + 1]:
-            for t in range(block[i, BASE], block[i, BASE] + block[i, PARTS]):
-                if cut_time == 0 and keys[t] >= cut_key:
-                    size = push(heap_time, heap_key, heap_task, size, 0, keys[t], t)
+    start_rest(tb, st, i)
+    num[EPOCH] += 1
+    mark, epoch = 0, num[EPOCH]
+    if i >= 0:
+        count_changed(tb, st, epoch)
+        mark = force_sources(tb, st, i)
+    for b in range(n):
+        if in_ptr[b] == in_ptr[b + 1]:
+            for t in range(block[b, BASE], block[b, BASE] + block[b, PARTS]):
+                task[t, NEXT] = -1
+                if cut_time == 0 and task[t, KEY] >= cut_key:
+                    size = push(heap_time, heap_key, heap_task, size, 0, task[t, KEY], t)
     while True:
         if position < cut_position:
             t = order[position]
-            end = time[t, END]
+            end, b, exe = time[t, END], task[t, OWNER], task[t, EXE]
         else:
             if size == 0:
                 break
             t = heap_task[0]
             start = heap_time[0]
-            size = drop_first(heap_time, heap_key, heap_task, size)
-            first = res[t]
+            new_time[t, READY] = start
+            b, exe = task[t, OWNER], task[t, EXE]
+            following = task[t, NEXT]
+            if following >= 0:
+                sift(heap_time, heap_key, heap_task, size, start, task[following, KEY], following)
+            else:
+                size -= 1
+                sift(heap_time, heap_key, heap_task, size, heap_time[size], heap_key[size], heap_task[size])
+                if run_end == t:
+                    run_time = -1
+            first = task[t, RES]
             if first >= 0:
-                for r in range(first, first + res_len[t]):
+                for r in range(first, first + task[t, RES_LEN]):
                     start = max(start, free_at[route[r]])
             else:
-                for r in range(~first, ~first + res_len[t]):
+                for r in range(~first, ~first + task[t, RES_LEN]):
                     start = max(start, free_at[arena[r]])
-            end = start + exes[t]
+            end = start + exe
             new_time[t, START] = start
             new_time[t, END] = end
             new_order[position] = t
-        first, exe = res[t], exes[t]
+        first = task[t, RES]
         bound = end
         if first >= 0:
-            for r in range(first, first + res_len[t]):
-                free_at[route[r]] = end
-                rest[route[r]] -= exe
-                bound = max(bound, end + rest[route[r]])
+            for r in range(first, first + task[t, RES_LEN]):
+                resource = route[r]
+                free_at[resource] = end
+                if resource >= num_devices or ahead[row[resource], b]:
+                    rest[resource] -= exe
+                    bound = max(bound, end + rest[resource])
         else:
-            for r in range(~first, ~first + res_len[t]):
+            for r in range(~first, ~first + task[t, RES_LEN]):
                 free_at[arena[r]] = end
                 rest[arena[r]] -= exe
                 bound = max(bound, end + rest[arena[r]])
         if bound > cutoff:
-            num[IS_CUTOFF], num[NEW_MAKESPAN], num[POPPED] = 1, bound, position - cut_position
+            num[IS_CUTOFF], num[NEW_MAKESPAN], num[POPPED] = 1, bound, max(0, position - cut_position)
             return DONE
         position += 1
         makespan = max(makespan, end)
-        b = owner[t]
         base, home = block[b, BASE], block[b, SEG]
         local, waiting = t - base, 0
+        if position <= cut_position and forced[b] != mark:
+            forward = block[b, TASKS] >> training if b < n + num_edges else block[b, TASKS]
+            if reach[b, 1 if local >= forward else 0] < cut_position:
+                continue
         if b < n:
             parts = block[b, PARTS]
             slots = parts + block[b, EXCHANGES]
@@ -210,6 +197,7 @@ def simulate(tb, st, cut_position, cut_time, cut_key, cutoff):
                     k = local if r < 0 else arena[ptr + slots - parts + 1 + r]
                     r += 1
                     if not backward:
+                        before = waiting
                         for a in range(out_ptr[b], out_ptr[b + 1]):
                             e = out_edge[a]
                             edge_home = block[n + e, SEG]
@@ -222,7 +210,7 @@ def simulate(tb, st, cut_position, cut_time, cut_key, cutoff):
                                 entry = arena[q]
                                 out[waiting] = transfer + entry if entry >= 0 else part + ~entry
                                 waiting += 1
-                        if training:
+                        if training and waiting == before:
                             if waiting >= limit:
                                 return NEED_SCRATCH
                             out[waiting] = base + slots + k
@@ -277,10 +265,21 @@ def simulate(tb, st, cut_position, cut_time, cut_key, cutoff):
                 waiting += 1
         for w in range(waiting):
             s = out[w]
-            ready = max(new_time[s, READY], end)
-            new_time[s, READY] = ready
-            cnt[s] -= 1
-            if cnt[s] == 0 and (ready > cut_time or (ready == cut_time and keys[s] >= cut_key)):
-                size = push(heap_time, heap_key, heap_task, size, ready, keys[s], s)
+            when, wait = end, new_time[s, WAIT]
+            if wait >> WAIT_BITS == epoch:
+                when = max(new_time[s, READY], end)
+            else:
+                wait = epoch << WAIT_BITS | task[s, NUM_IN]
+            wait -= 1
+            new_time[s, READY], new_time[s, WAIT] = when, wait
+            if wait & LOW_HALF == 0:
+                key = task[s, KEY]
+                if when > cut_time or (when == cut_time and key >= cut_key):
+                    task[s, NEXT] = -1
+                    if when == run_time and key > run_key:
+                        task[run_end, NEXT] = s
+                    else:
+                        size = push(heap_time, heap_key, heap_task, size, when, key, s)
+                    run_time, run_key, run_end = when, key, s
     num[NEW_TASKS], num[NEW_MAKESPAN], num[POPPED] = position, makespan, position - cut_position
     return DONE
