@@ -64,16 +64,17 @@ def add_block(tb, rows, st, b, sign):
 
     Modified in place: ``st.new_memory``, ``st.new_load``.
     """
-    n, block, arena, memory, load = tb.op.shape[0], st.block[b], st.arena, st.new_memory, st.new_load
-    home, base, count = block[SEG], block[BASE], block[TASKS]
+    n, block, arena, memory, load = tb.op.shape[0], st.block, st.arena, st.new_memory, st.new_load
+    home, base, count = block[b, SEG], block[b, BASE], block[b, TASKS]
+    route, task = tb.route, st.task
     if b < n:
-        saved = sign * rows[block[ROW], SAVED]
-        for k in range(block[PARTS]):
+        saved = sign * rows[block[b, ROW], SAVED]
+        for k in range(block[b, PARTS]):
             memory[arena[home + k]] += saved
     elif b < n + tb.edge.shape[0]:
-        sources, sizes = home + arena[home + E_SRC_LIST], st.task
+        sources = home + arena[home + E_SRC_LIST]
         for x in range(arena[home + E_COUNT]):
-            memory[arena[sources + 2 * x + 1]] += sign * sizes[base + x, BYTES]
+            memory[arena[sources + 2 * x + 1]] += sign * task[base + x, BYTES]
     else:
         whole, split = sign * tb.flags[WHOLE_COPIES], sign * tb.flags[SPLIT_COPIES]
         unit_bytes = whole * tb.group[b - n - tb.edge.shape[0], UNIT_BYTES]
@@ -81,7 +82,6 @@ def add_block(tb, rows, st, b, sign):
         for k in range(arena[home + G_NUM_HELD]):
             at = held + HELD_COLUMNS * k
             memory[arena[at]] += unit_bytes * arena[at + HELD_UNITS] + split * own_bytes(arena, at)
-    route, task = tb.route, st.task
     for t in range(base, base + count):
         first, length, exe = task[t, RES], task[t, RES_LEN], sign * task[t, EXE]
         if first >= 0:
@@ -263,8 +263,10 @@ def withdraw(tb, rows, st, i):
     for r in range(out_ptr[i], out_ptr[i + 1]):
         saved_id[saved] = n + tb.out_edge[r]
         saved += 1
+    block, kept = st.block, st.saved
     for k in range(saved):
-        st.saved[k] = st.block[saved_id[k]]
+        for c in range(block.shape[1]):
+            kept[k, c] = block[saved_id[k], c]
         add_block(tb, rows, st, saved_id[k], -1)
     near = saved
     for e in range(in_ptr[i], in_ptr[i + 1]):
@@ -338,7 +340,8 @@ def reject(st):
     num, block, saved_id = st.num, st.block, st.saved_id
     for k in range(num[NUM_BUILT]):
         release_block(st, block[saved_id[k]])
-        block[saved_id[k]] = st.saved[k]
+        for c in range(block.shape[1]):
+            block[saved_id[k], c] = st.saved[k, c]
     num[NUM_SAVED], num[NUM_BUILT] = 0, 0
 
 

@@ -18,6 +18,7 @@ from sim.kernels.layout import (
     MESSAGE,
     NEED_ARENA,
     NEED_SCRATCH,
+    NEED_TASKS,
     PARTS,
     RING_LATENCY,
     RING_SIZE,
@@ -101,16 +102,17 @@ def count_exchanges(group_of, devices, num_parts, groups):
 
 @njit(cache=True)
 def write_exchanges(tb, rows, st, i, row, num_parts, top):
-    """Write the exchanges' pointers and members, and try their rings, behind the devices in the segment at ``top``.
+    """Write the exchanges' pointers, members and rings behind the devices in the segment at ``top``.
 
-    Modified in place: the arena, ``st.scratch`` (``st.scratch[:num_parts]`` keeps the group of each part).
+    Modified in place: the arena, ``st.scratch``; the work spaces ``st.heap_time`` (durations), ``st.heap_key`` (bytes)
+    and ``st.heap_task`` (where the rings end, as offsets in the segment), an entry for each exchange.
 
     Returns:
         How many exchanges, where their rings start, where they end (or what ``ring_through`` said).
     """
-    arena, scratch, devices = st.arena, st.scratch, st.devices
+    arena, scratch, devices, op = st.arena, st.scratch, st.devices, tb.op
     groups, num_exchanges = 0, 0
-    if tb.op[i, X_KIND] != 0 and num_parts > 1:
+    if op[i, X_KIND] != 0 and num_parts > 1:
         groups = group_parts(tb, rows, st, i, row, num_parts)
         num_exchanges = count_exchanges(scratch, devices, num_parts, groups)
     ptr = top + 2 * num_parts
@@ -141,6 +143,8 @@ def write_exchanges(tb, rows, st, i, row, num_parts, top):
         position = ring_through(tb, st, scratch[2 * num_parts :], count, 3 * num_parts, position)
         if position < 0:
             break
+        exe, num_bytes = exchange_ns(st.num, st.real, op[i, X_KIND], rows[row, MESSAGE], count, op[i, X_ROUNDS])
+        st.heap_time[x], st.heap_key[x], st.heap_task[x] = exe, num_bytes, position - top
     return num_exchanges, rings, position
 
 
@@ -157,6 +161,8 @@ def build_operator(tb, rows, st, i, row, num_parts):
         return NEED_ARENA
     if 4 * num_parts > st.scratch.shape[0]:
         return NEED_SCRATCH
+    if num_parts > st.heap_time.shape[0]:
+        return NEED_TASKS
     for k in range(num_parts):
         arena[top + k] = devices[k]
         arena[top + num_parts + k] = -1
@@ -175,34 +181,26 @@ def build_operator(tb, rows, st, i, row, num_parts):
             exe = rows[row, TIMES + backward * kinds + device_table[devices[k], KIND]]
             set_task(task, base + k, exe, pack(phase, 0, k, 0), devices[k], 1, 0)
     if num_exchanges > 0:
-        fill_exchanges(tb, rows, st, i, rings - top)
+        fill_exchanges(tb, st, i, rings - top)
     return DONE
 
 
 @njit(cache=True)
-def fill_exchanges(tb, rows, st, i, rings):
-    """Fill the slots of an operator's exchanges; their rings stand at offset ``rings`` of its segment.
+def fill_exchanges(tb, st, i, start):
+    """Fill the slots of an operator's exchanges; their rings start at offset ``start`` of its segment.
 
     Modified in place: the slots, the block's communication.
     """
-    op, flags = tb.op, tb.flags
-    scratch, arena, block, num, task, real = st.scratch, st.arena, st.block, st.num, st.task, st.real
-    own, n = block[i], op.shape[0]
+    own, n, arena, task, scratch = st.block[i], tb.op.shape[0], st.arena, st.task, st.scratch
     num_parts, num_exchanges, home = own[PARTS], own[EXCHANGES], own[SEG]
     slots, ptr = num_parts + num_exchanges, home + 2 * num_parts
     members = ptr + num_exchanges + 1
-    message, position = rows[own[ROW], MESSAGE], home + rings
     for x in range(num_exchanges):
-        first, count = members + arena[ptr + x], arena[ptr + x + 1] - arena[ptr + x]
-        for r in range(count):
-            scratch[2 * num_parts + r] = arena[home + arena[first + r]]
-        end = ring_through(tb, st, scratch[2 * num_parts :], count, 3 * num_parts, position)
-        exe, num_bytes = exchange_ns(num, real, op[i, X_KIND], message, count, op[i, X_ROUNDS])
-        number = scratch[arena[first]]
-        for backward in range(1 + flags[TRAINING]):
+        exe, num_bytes, end = st.heap_time[x], st.heap_key[x], st.heap_task[x]
+        number = scratch[arena[members + arena[ptr + x]]]
+        for backward in range(1 + tb.flags[TRAINING]):
             phase = 4 * n - 2 * i - 2 if backward else 2 * i + 1
             t = own[BASE] + backward * slots + num_parts + x
-            key = pack(phase, 1, number, 0)
-            set_task(task, t, exe, key, ~position, end - position, num_bytes)
+            set_task(task, t, exe, pack(phase, 1, number, 0), ~(home + start), end - start, num_bytes)
             own[COMM] += num_bytes
-        position = end
+        start = end
