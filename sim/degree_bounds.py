@@ -152,9 +152,10 @@ class DegreeBoundsMaker:
         """Least time of updates on devices, of the end of a chain, and behind the last backward task.
 
         Operators that share weights cut them finer than one of them does, and have more holders together, so the
-        first one stands for its group. A scheme that is not one of the two below adds nothing.
+        first one stands for its group. A scheme that is not one of the two below adds nothing. In a bucket, others
+        may pay for latencies and launches, but what a group adds to a duration is no less than its whole ns.
         """
-        sync = self.problem.sync
+        sync, is_shared = self.problem.sync, self.problem.sync.bucket_mb is not None
         assert operator.weight is not None
         if sync.scheme not in ("ring", "parameter_server"):
             return 0, 0, 0
@@ -167,37 +168,54 @@ class DegreeBoundsMaker:
         updated = num_bytes if is_alone or is_ring else all_bytes // operator.num_weight_units
         update = self._update_ns(updated, kinds if is_ring and is_alone else tuple(self.updates))
         if not sync.overlap:
-            serial = self._messages_ns(num_shards, num_holders, num_bytes, is_ring)
+            serial = self._messages_ns(num_shards, num_holders, num_bytes, is_ring, is_shared=is_shared)
             if not is_alone:  # each message about one of the finer shards is rounded
                 serial -= pieces * (1 if is_ring else 2 * (num_holders - 1))
-            return 0, 0, (max(0, serial) + update) * (position in self.is_first)
+            return 0, 0, (max(0, serial) + (0 if is_shared else update)) * (position in self.is_first)
         ending = update + (self._messages_ns(1, num_holders, num_bytes, is_ring, is_chain=True) if is_alone else 0)
         if position not in self.is_first:
             return 0, ending, 0
         if is_distinct and (is_ring or is_alone):
+            if is_shared:
+                update = self._update_ns(updated, tuple(self.updates), is_shared=True)
             return num_shards * (num_holders if is_ring else 1) * update, ending, 0
-        return self._all_updates_ns(all_bytes, pieces if not is_ring else len(self.problem.topology.devices)), ending, 0
+        pieces = pieces if not is_ring else len(self.problem.topology.devices)
+        return self._all_updates_ns(all_bytes, pieces, is_shared=is_shared), ending, 0
 
     def _messages_ns(
-        self, num_shards: int, num_holders: int, num_bytes: int, is_ring: bool, *, is_chain: bool = False
+        self,
+        num_shards: int,
+        num_holders: int,
+        num_bytes: int,
+        is_ring: bool,
+        *,
+        is_chain: bool = False,
+        is_shared: bool = False,
     ) -> int:
         """Time of the messages about some shards, one after another; those of one chain if ``is_chain``."""
         if num_holders == 1:
             return 0
+        latency, bandwidth = self.network.best(num_holders if is_ring else 2)
+        if is_shared:
+            latency = 0
         if is_ring:
-            latency, bandwidth = self.network.best(num_holders)
-            steps = 2 * (num_holders - 1)
-            return num_shards * rounded(steps * (latency + num_bytes / (num_holders * bandwidth)))
-        latency, bandwidth = self.network.best(2)
+            step = latency + num_bytes / (num_holders * bandwidth)
+            time = 2 * (num_holders - 1) * step
+            return num_shards * (int(time) if is_shared else rounded(time))
         # The chain may end at the server, which pushes nothing.
         num_messages = 1 if is_chain else 2 * (num_holders - 1) * num_shards
-        return num_messages * rounded(latency + num_bytes / bandwidth)
+        time = latency + num_bytes / bandwidth
+        return num_messages * (int(time) if is_shared else rounded(time))
 
-    def _update_ns(self, num_bytes: int, kinds: Sequence[str]) -> int:
+    def _update_ns(self, num_bytes: int, kinds: Sequence[str], *, is_shared: bool = False) -> int:
+        if is_shared:
+            return min(int(num_bytes * self.updates[kind][1]) for kind in kinds)
         return min(rounded(launch + num_bytes * per_byte) for launch, per_byte in (self.updates[k] for k in kinds))
 
-    def _all_updates_ns(self, num_bytes: int, max_pieces: int) -> int:
+    def _all_updates_ns(self, num_bytes: int, max_pieces: int, *, is_shared: bool) -> int:
         """Least time of at most so many updates of some bytes in total, each rounded."""
         launch = min(launch for launch, _ in self.updates.values()) - 0.5
         per_byte = min(per_byte for _, per_byte in self.updates.values())
+        if is_shared:
+            return max(0, int(num_bytes * per_byte) - max_pieces)
         return max(0, math.ceil(num_bytes * per_byte + min(launch, launch * max_pieces) - 1e-3))

@@ -108,9 +108,10 @@ class PartialTaskGraph:
             synchronisation = Synchronisation(
                 self.problem, cast(Strategy, self.configs), builder.task_graph, builder.backward_done
             )
-            for group, members in enumerate(graph.weight_groups.values()):
-                if all(member in self.configs for member in members):
-                    synchronisation.add_group(group)
+            groups = list(graph.weight_groups.values())
+            for number, bucket in enumerate(self.problem.buckets):
+                if all(member in self.configs for group in bucket for member in groups[group]):
+                    synchronisation.add_bucket(number)
 
     def _add_undecided(self) -> None:
         """Two tasks for each undecided operator, and where parts of all operators start and end."""

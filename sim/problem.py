@@ -3,6 +3,7 @@
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from sim.buckets import weight_buckets
 from sim.costs.analytic import AnalyticCost
 from sim.costs.cost_source import CostSource
 from sim.operator_graph import Operator, OperatorGraph
@@ -66,6 +67,11 @@ class Problem:
         from sim.choices import make_choices
 
         return make_choices(self.space, self.rows)
+
+    @cached_property
+    def buckets(self) -> tuple[tuple[int, ...], ...]:
+        """Numbers of the weight groups that are synchronised together."""
+        return weight_buckets(self.graph, self.sync.bucket_mb)
 
     @cached_property
     def data_parallel(self) -> Strategy:

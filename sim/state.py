@@ -28,7 +28,7 @@ def empty_state(tables: Tables) -> State:
     num_devices = len(tables.device)
     num_blocks = len(tables.op) + len(tables.edge) + len(tables.group)
     num_resources = num_devices + len(tables.bandwidth)
-    # A proposal replaces an operator, its edges and its weight group.
+    # A proposal replaces an operator, its edges and the bucket of its weights.
     num_saved = int((np.diff(tables.in_ptr) + np.diff(tables.out_ptr)).max()) + 2
     int64, int32 = np.int64, np.int32
     arrays: dict[str, Any] = {
@@ -48,7 +48,7 @@ def empty_state(tables: Tables) -> State:
         "meet": np.zeros((8, num_devices + 1), int64),
         "span": np.zeros((4, 6), int64),
         "box": np.zeros(8, int64),
-        "shards": np.zeros(5, int64),
+        "shards": np.zeros(4, int64),
         "num": np.zeros(NUM_SCALARS, int64),
         "real": np.zeros(2, np.float64),
     }

@@ -25,6 +25,9 @@ class Sync:
         overlap: start a shard's synchronisation with its last gradient. False adds all synchronisation, one
             shard after another, behind the last backward task, as the code of 2018 did.
         optimizer_copies: copies of the weights that the optimizer keeps (SGD 0, momentum 1, Adam 2).
+        bucket_mb: MiB of whole weights that are synchronised together: consecutive weight groups, from the last
+            layers on, share a bucket (``sim.buckets``), in which shards with the same holders become one. None: each
+            shard on its own. PyTorch DDP's default is 25.
         zero_stage: of ``zero``, what a holder keeps only a p-th of: 1 the optimizer's copies, 2 gradients too,
             3 weights too, which are then gathered twice, for the forward and for the backward pass.
     """
@@ -32,6 +35,7 @@ class Sync:
     scheme: Literal["ring", "parameter_server", "halving_doubling", "hierarchical", "byteps", "zero"] = "ring"
     overlap: bool = True
     optimizer_copies: int = 0
+    bucket_mb: float | None = None
     zero_stage: Literal[1, 2, 3] = 1
 
     def __post_init__(self) -> None:
@@ -39,6 +43,8 @@ class Sync:
             raise UnknownNameError("synchronisation scheme", str(self.scheme), list(SCHEMES))
         if self.optimizer_copies < 0:
             raise SimError(f"sync.optimizer_copies must not be negative, not {self.optimizer_copies}")
+        if self.bucket_mb is not None and not self.bucket_mb > 0:
+            raise SimError(f"sync.bucket_mb must be positive, or null for no buckets, not {self.bucket_mb}")
         if self.zero_stage not in (1, 2, 3):
             raise SimError(f"sync.zero_stage must be 1, 2 or 3, not {self.zero_stage}")
 

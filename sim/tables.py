@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from sim.errors import IllegalGraphError
+from sim.errors import IllegalGraphError, SimError
 from sim.gradient_paths import precedes_synchronisation
 from sim.kernels.layout import (
     ALL_GATHER,
@@ -36,6 +36,9 @@ from sim.sync import SCHEMES
 MAX_PHASES, MAX_DEVICES = 2**20, 2**13
 """What fits into a task key of 63 bits (``sim.kernels.blocks.pack``): parts and shards have 15 bits."""
 
+MAX_SHARDS = 2**15
+"""In a bucket."""
+
 
 def make_tables(problem: Problem) -> Tables:
     """The arrays that stay as they are while a problem is simulated."""
@@ -43,19 +46,25 @@ def make_tables(problem: Problem) -> Tables:
     groups = list(graph.weight_groups.values())
     if 4 * (len(graph) + len(groups)) >= MAX_PHASES or topology.num_devices > MAX_DEVICES:
         raise IllegalGraphError(graph.name, "it has too many operators, or its topology too many devices")
+    _check_buckets(problem, groups)
+    weights = [groups[group] for bucket in problem.buckets for group in bucket]
+    members = [[member for group in bucket for member in groups[group]] for bucket in problem.buckets]
+    ends = _running_sum([len(bucket) for bucket in problem.buckets])
     out_edges = [[number for number, edge in enumerate(graph.edges) if edge.src == i] for i in range(len(graph))]
     num_in = [len(operator.inputs) for operator in graph.operators]
     kinds, num_devices = topology.device_kinds, topology.num_devices
     routes = topology.route_arrays()
     return Tables(
-        op=_operator_table(problem, groups),
+        op=_operator_table(problem, members),
         in_ptr=_running_sum(num_in),
         out_ptr=_running_sum([len(edges) for edges in out_edges]),
         out_edge=_ints([number for edges in out_edges for number in edges]),
         edge=_ints([_edge_row(problem, edge) for edge in graph.edges]).reshape(-1, EDGE_COLUMNS),
-        group=_ints([_group_row(graph.operators[members[0]]) for members in groups]).reshape(-1, 2),
-        member_ptr=_running_sum([len(members) for members in groups]),
-        member=_ints([member for members in groups for member in members]),
+        group=np.stack([ends[:-1], ends[1:]], axis=1),
+        member_ptr=_running_sum([len(bucket) for bucket in members]),
+        member=_ints([member for bucket in members for member in bucket]),
+        weight=_ints([_weight_row(graph.operators[sharers[0]]) for sharers in weights]).reshape(-1, 2),
+        sharer_ptr=_running_sum([len(sharers) for sharers in weights]),
         device=_ints([(kinds.index(d.kind), d.node, d.memory_bytes) for d in topology.devices]),
         update=np.array([problem.cost.update_ns(kind) for kind in kinds], dtype=np.float64),
         bandwidth=np.array([c.bandwidth_gb_per_s for c in topology.connections], dtype=np.float64),
@@ -70,10 +79,21 @@ def make_tables(problem: Problem) -> Tables:
                 problem.sync.overlap,
                 *problem.sync.copies(training=problem.training),
                 problem.sync.num_gathers,
+                problem.sync.bucket_mb is not None,
             ]
         ),
         ahead=_ahead_table(problem),
     )
+
+
+def _check_buckets(problem: Problem, groups: Sequence[tuple[int, ...]]) -> None:
+    """Refuse buckets that might have too many shards: a group is cut at most where each operator's parts end."""
+    num_devices, operators = problem.topology.num_devices, problem.graph.operators
+    for bucket in problem.buckets:
+        most = sum(min(operators[groups[g][0]].num_weight_units, len(groups[g]) * num_devices) for g in bucket)
+        if len(bucket) > 1 and most > MAX_SHARDS:
+            shown = f"sync.bucket_mb={problem.sync.bucket_mb} on {num_devices} devices"
+            raise SimError(f"{shown}: a bucket may have {most} shards, more than {MAX_SHARDS}; make it smaller")
 
 
 def _ints(values: Sequence[object]) -> Ints:
@@ -84,7 +104,7 @@ def _running_sum(counts: Sequence[int]) -> Ints:
     return np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
 
 
-def _operator_table(problem: Problem, groups: Sequence[tuple[int, ...]]) -> Ints:
+def _operator_table(problem: Problem, buckets: Sequence[Sequence[int]]) -> Ints:
     table = np.zeros((len(problem.graph), OP_COLUMNS), dtype=np.int64)
     table[:, SIZE : SIZE + MAX_AXES] = 1
     table[:, [GROUP, MEMBER, CUT]] = -1
@@ -97,20 +117,21 @@ def _operator_table(problem: Problem, groups: Sequence[tuple[int, ...]]) -> Ints
             table[i, X_ROUNDS] = operator.exchange.rounds
         if operator.weight is not None:
             table[i, CUT] = operator.weight.dim
-    for group, members in enumerate(groups):
+    for bucket, members in enumerate(buckets):
         for rank, member in enumerate(members):
-            table[member, GROUP], table[member, MEMBER] = group, rank
+            table[member, GROUP], table[member, MEMBER] = bucket, rank
     return table
 
 
 def _ahead_table(problem: Problem) -> Lists:
-    graph = problem.graph
-    num_groups = len(graph.weight_groups)
-    table = np.zeros((num_groups + 2, len(graph) + len(graph.edges) + num_groups), dtype=np.int32)
+    graph, num_buckets = problem.graph, len(problem.buckets)
+    table = np.zeros((num_buckets + 2, len(graph) + len(graph.edges) + num_buckets), dtype=np.int32)
     if problem.training and problem.sync.overlap:
-        table[:num_groups, : len(graph)] = precedes_synchronisation(graph)
-    table[num_groups, : len(graph)] = 1
-    table[num_groups + 1] = 1
+        precedes = precedes_synchronisation(graph)
+        for number, bucket in enumerate(problem.buckets):
+            table[number, : len(graph)] = precedes[list(bucket)].any(axis=0)
+    table[num_buckets, : len(graph)] = 1
+    table[num_buckets + 1] = 1
     return table
 
 
@@ -139,7 +160,7 @@ def _edge_row(problem: Problem, edge: Edge) -> list[int]:
     return row
 
 
-def _group_row(operator: Operator) -> tuple[int, int]:
+def _weight_row(operator: Operator) -> tuple[int, int]:
     units = operator.num_weight_units
     return units, BYTES_PER_ELEMENT * operator.num_weight_elements // units
 

@@ -15,8 +15,8 @@ def build_task_graph(problem: Problem, strategy: Strategy) -> TaskGraph:
     """The task graph of one training iteration; forward tasks only if ``problem.training`` is False.
 
     Phases number the keys: transfers into operator i of n are phase 2i and its forward tasks 2i + 1; its backward
-    tasks are phase 2n + 2(n - 1 - i), the transfers of their gradients the next; weight group g has the four
-    phases from 4n + 4g. An edge of the task graph always leads to a greater key.
+    tasks are phase 2n + 2(n - 1 - i), the transfers of their gradients the next; bucket g of weight groups
+    has the four phases from 4n + 4g. An edge of the task graph always leads to a greater key.
 
     Args:
         problem: graph, topology, costs and synchronisation.
@@ -33,8 +33,8 @@ def build_task_graph(problem: Problem, strategy: Strategy) -> TaskGraph:
             builder.add_backward(position)
     done = builder.backward_done if problem.training else builder.forward_done
     synchronisation = Synchronisation(problem, strategy, builder.task_graph, done)
-    for group in range(len(problem.graph.weight_groups)):
-        synchronisation.add_group(group)
+    for bucket in range(len(problem.buckets)):
+        synchronisation.add_bucket(bucket)
     return builder.task_graph
 
 

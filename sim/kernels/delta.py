@@ -5,7 +5,7 @@ from numba import njit
 
 from sim.kernels.blocks import pack, release_block
 from sim.kernels.edges import E_COUNT, E_SRC_LIST, build_edge
-from sim.kernels.groups import G_HELD, G_NUM_HELD, HELD_COLUMNS, HELD_UNITS, build_group, own_bytes
+from sim.kernels.groups import G_HELD, G_NUM_HELD, build_group
 from sim.kernels.headroom import add_work, choose_rows, find_gain, find_tail, group_bound, keep_gain, work_bound
 from sim.kernels.layout import (
     BASE,
@@ -20,6 +20,7 @@ from sim.kernels.layout import (
     EXE,
     GROUP,
     IS_CUTOFF,
+    IS_MERGED,
     KEY,
     MAKESPAN,
     NEW_MAKESPAN,
@@ -49,11 +50,11 @@ from sim.kernels.layout import (
     SRC,
     TASKS,
     TRAINING,
-    UNIT_BYTES,
     UNREAD,
     WHOLE_COPIES,
 )
 from sim.kernels.operators import build_operator
+from sim.kernels.shards import H_BYTES, H_OWN, HELD_COLUMNS, long_at
 from sim.kernels.timeline import simulate
 from sim.kernels.waiting import count_block, keep_counts, note_reach
 
@@ -77,11 +78,10 @@ def add_block(tb, rows, st, b, sign):
             memory[arena[sources + 2 * x + 1]] += sign * task[base + x, BYTES]
     else:
         whole, split = sign * tb.flags[WHOLE_COPIES], sign * tb.flags[SPLIT_COPIES]
-        unit_bytes = whole * tb.group[b - n - tb.edge.shape[0], UNIT_BYTES]
         held = home + arena[home + G_HELD]
         for k in range(arena[home + G_NUM_HELD]):
             at = held + HELD_COLUMNS * k
-            memory[arena[at]] += unit_bytes * arena[at + HELD_UNITS] + split * own_bytes(arena, at)
+            memory[arena[at]] += whole * long_at(arena, at + H_BYTES) + split * long_at(arena, at + H_OWN)
     for t in range(base, base + count):
         first, length, exe = task[t, RES], task[t, RES_LEN], sign * task[t, EXE]
         if first >= 0:
@@ -194,9 +194,9 @@ def find_cut(tb, st, i, old):
     """The earliest (time, key) at which a new config of operator ``i`` can change the timeline.
 
     Nothing appears or disappears before the operator's old tasks and the old transfers into it, nor before the
-    moment when a producer's part is complete, since all new tasks descend from these. The only exception are pushes
-    to a parameter server: one that carries gradients of other members of the operator's weight group alone may be
-    ready, or vanish, as soon as these are complete.
+    moment when a producer's part is complete, since all new tasks descend from these. The only exceptions are pushes
+    to a parameter server and merged shards: one with gradients of other members of the operator's bucket alone may
+    be ready, or vanish, as soon as these are complete.
 
     Args:
         old: the operator's accepted block.
@@ -220,7 +220,8 @@ def find_cut(tb, st, i, old):
     if tb.in_ptr[i] == tb.in_ptr[i + 1]:
         best_time, best_key = 0, pack(2 * i + 1, 0, 0, 0)
     g = tb.op[i, GROUP]
-    if tb.flags[SCHEME] == PARAMETER_SERVER and tb.flags[OVERLAP] and tb.flags[TRAINING] and g >= 0:
+    is_early = tb.flags[SCHEME] == PARAMETER_SERVER or tb.flags[IS_MERGED]
+    if is_early and tb.flags[OVERLAP] and tb.flags[TRAINING] and g >= 0:
         for r in range(tb.member_ptr[g], tb.member_ptr[g + 1]):
             m = tb.member[r]
             if m == i:
@@ -290,8 +291,8 @@ def propose(tb, rows, st, i, row, num_parts, cutoff):
 
     Blocks are built one by one; as soon as a resource has more to do than the cutoff allows, the rest is not.
 
-    Modified in place: the blocks of the operator, its edges and its weight group (the old ones are saved), the
-    proposal's timeline, memory and load. If the status is not DONE, all blocks are as before.
+    Modified in place: the blocks of the operator, its edges and its bucket (the old ones are saved), the proposal's
+    timeline, memory and load. If the status is not DONE, all blocks are as before.
     """
     n, num_edges, num, load = tb.op.shape[0], tb.edge.shape[0], st.num, st.new_load
     num[NUM_SAVED], num[NUM_BUILT] = 0, 0

@@ -1,6 +1,6 @@
 """Lower bounds of the makespan from what a device has to compute before the last gradients are synchronised.
 
-All work of operators that lead to weight group g (row g of ``Tables.ahead``) is done before some gradient of g is
+All work of operators that lead to bucket g (row g of ``Tables.ahead``) is done before some gradient of g is
 there, and behind it at least the group's synchronisation and an update: its tail. So a device that has computed up
 to time t is at t + the rest of that work + the tail, at least, when the iteration ends.
 """

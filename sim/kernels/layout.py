@@ -3,8 +3,9 @@
 All kernels take ``tb`` (Tables), ``rows`` (numbers by operator and degrees, see DEGREE) and ``st`` (State).
 
 Times are int64 nanoseconds, sizes int64 bytes. A *block* is all tasks of one operator, of one edge of the operator
-graph or of one weight group, in this order: block b is operator b, edge b - n or group b - n - E. A block owns a run
-of consecutive task slots and a segment of the int32 arena with its lists; both change when its configs do.
+graph or of one bucket of weight groups, in this order: block b is operator b, edge b - n or bucket b - n - E. A block
+owns a run of consecutive task slots and a segment of the int32 arena with its lists; both change when its configs do.
+What is called a group below is a bucket; weight groups are its weights.
 """
 
 from typing import NamedTuple
@@ -21,8 +22,8 @@ SIZE = 0  # four extents, 1 where the operator has fewer dimensions
 X_ACROSS = 4  # four flags: parts that differ only along these dimensions exchange
 X_KIND = 8  # 0 none, 1 all-reduce, 2 all-gather
 X_ROUNDS = 9
-GROUP = 10  # weight group or -1
-MEMBER = 11  # rank of the operator in its group
+GROUP = 10  # bucket that its weight group is in, or -1
+MEMBER = 11  # rank of the operator in that bucket
 CUT = 12  # dimension that cuts its weights or -1
 OP_COLUMNS = 13
 
@@ -34,10 +35,12 @@ A_SIZE, A_SRC_DIM, A_DIM, A_STRIDE, A_DIVISOR, A_PAD, A_KERNEL = 0, 1, 2, 3, 4, 
 AXIS_COLUMNS = 7
 EDGE_COLUMNS = AXIS + 4 * AXIS_COLUMNS
 
-# Columns of Tables.group and Tables.device; entries of Tables.flags.
+# Columns of Tables.group, Tables.weight and Tables.device; entries of Tables.flags.
+WEIGHTS, WEIGHTS_END = 0, 1
 UNITS, UNIT_BYTES = 0, 1
 KIND, NODE, CAPACITY = 0, 1, 2
 TRAINING, SCHEME, OVERLAP, WHOLE_COPIES, SPLIT_COPIES, GATHERS = 0, 1, 2, 3, 4, 5
+IS_MERGED = 6  # pieces of a bucket that the same devices hold are one shard
 RING, PARAMETER_SERVER, HALVING_DOUBLING, HIERARCHICAL, BYTEPS, ZERO = 0, 1, 2, 3, 4, 5
 
 # Columns of the rows: one row for each (operator shape, degrees). After TIMES: forward, backward per device kind.
@@ -53,9 +56,11 @@ class Tables(NamedTuple):
     out_ptr: Ints  # (n + 1,)
     out_edge: Ints  # (E,)
     edge: Ints  # (E, EDGE_COLUMNS)
-    group: Ints  # (G, 2)
+    group: Ints  # (G, 2) weights of bucket g are those from WEIGHTS to WEIGHTS_END
     member_ptr: Ints  # (G + 1,)
-    member: Ints  # operators of each group
+    member: Ints  # operators of each bucket, weight by weight
+    weight: Ints  # (W, 2)
+    sharer_ptr: Ints  # (W + 1,) operators that share weight w are member[sharer_ptr[w] : sharer_ptr[w + 1]]
     device: Ints  # (D, 3)
     update: Floats  # (kinds, 2) launch ns, ns per byte
     bandwidth: Floats  # (C,) bytes per ns of each connection
@@ -63,8 +68,8 @@ class Tables(NamedTuple):
     route: Lists  # resources of each route: D + connection
     route_ns: Ints  # (D * D,) latency
     route_bandwidth: Floats  # (D * D,) of the narrowest connection
-    flags: Ints  # (6,)
-    ahead: Lists  # (G + 2, B) 1 if a block's work on compute devices comes before group g is synchronised; for
+    flags: Ints  # (7,)
+    ahead: Lists  # (G + 2, B) 1 if a block's work on compute devices comes before bucket g is synchronised; for
     # row G the operators, for row G + 1 all blocks
 
 
@@ -136,7 +141,7 @@ class State(NamedTuple):
     meet: Ints  # (8, degrees) ranges of them that the producer's indices meet
     span: Ints  # (4, 6) see sim.kernels.edges
     box: Ints  # (8,) low and high ends of a box
-    shards: Ints  # (5,) where the shards of a weight group are in the scratch space
+    shards: Ints  # (4,) where the shards of a bucket are in the scratch space
     num: Ints  # (NUM_SCALARS,)
     real: Floats  # (2,) bandwidth of the ring made last, or of a hierarchy, inner and outer
 

@@ -297,8 +297,14 @@ def random_problem(
     space = SoapSpace(graph, topology, variant=chosen, dims=random.choice(["SOAP", "SOAP", "SAP", "O"]))
     scheme, copies = random.choice(SCHEMES), random.choice([0, 1, 2])
     overlap, stage = random.random() < 0.7, random.choice([1, 2, 3])
-    sync = Sync(scheme=scheme, overlap=overlap, optimizer_copies=copies, zero_stage=stage)  # type: ignore[arg-type]
     training = random.random() < 0.85 if is_training is None else is_training
+    sync = Sync(
+        scheme=scheme,  # type: ignore[arg-type]
+        overlap=overlap,
+        optimizer_copies=copies,
+        bucket_mb=random.choice([None, None, 1e-5, 1e-4, 1.0]),  # of 10 bytes, 100 bytes, and everything
+        zero_stage=stage,  # type: ignore[arg-type]
+    )
     return Problem(graph, topology, cost=cost, space=space, sync=sync, training=training)
 
 

@@ -1,0 +1,174 @@
+"""The tasks of a bucket, scheme by scheme: durations, keys and resources (``sim.synchronisation``)."""
+
+from numba import njit
+
+from sim.kernels.blocks import pack, ring_through, rounded, set_task, transfer_ns
+from sim.kernels.collectives import collective_bytes, collective_ns, connect, gather_ns
+from sim.kernels.layout import (
+    BASE,
+    COMM,
+    DONE,
+    GATHERS,
+    KIND,
+    NEED_ARENA,
+    NEED_SCRATCH,
+    PARAMETER_SERVER,
+    SCHEME,
+    SEG,
+    ZERO,
+)
+from sim.kernels.shards import (
+    H_BYTES,
+    H_OWN,
+    HELD_COLUMNS,
+    S_BYTES,
+    S_COUNT,
+    S_END,
+    S_HOLDERS,
+    S_OWN,
+    S_SIZE,
+    S_TABLE,
+    SHARD_COLUMNS,
+    long_at,
+    put_long,
+)
+
+
+@njit(cache=True)
+def update_ns(device_table, update, device, num_bytes):
+    """Time of the optimizer step on some weights."""
+    kind = device_table[device, KIND]
+    return rounded(update[kind, 0] + num_bytes * update[kind, 1])
+
+
+@njit(cache=True)
+def fill_collectives(tb, st, g, b, shards, num_held, rings, work):
+    """Fill the slots of a bucket with an all-reduce per shard, then an update per device.
+
+    Modified in place: slots, segment, the block's communication.
+    """
+    op, device_table, update, scheme = tb.op, tb.device, tb.update, tb.flags[SCHEME]
+    scratch, block, num, tasks, real = st.scratch, st.block, st.num, st.task, st.real
+    own, count, phase = block[b], shards[S_COUNT], 4 * op.shape[0] + 4 * g
+    position = own[SEG] + rings
+    for p in range(count):
+        entry = shards[S_TABLE] + SHARD_COLUMNS * p
+        size, num_bytes = scratch[entry + S_SIZE], long_at(scratch, entry + S_BYTES)
+        end = connect(tb, st, scheme, scratch[scratch[entry + S_HOLDERS] :], size, work, position)
+        sent = collective_bytes(num, scheme, size, num_bytes)
+        exe, key = collective_ns(num, real, scheme, num_bytes), pack(phase, 0, p, 0)
+        set_task(tasks, own[BASE] + p, exe, key, ~position, end - position, sent)
+        own[COMM] += sent
+        position = end
+    for k in range(num_held):
+        at = shards[S_END] + HELD_COLUMNS * k
+        device = scratch[at]
+        exe = update_ns(device_table, update, device, long_at(scratch, at + H_BYTES))
+        set_task(tasks, own[BASE] + count + k, exe, pack(phase + 3, 0, k, 0), device, 1, 0)
+
+
+@njit(cache=True)
+def fill_zero(tb, st, g, b, shards, rings, work):
+    """Fill the slots of a bucket synchronised by ZeRO. Modified in place: slots, segment, communication."""
+    device_table, update, gathers = tb.device, tb.update, tb.flags[GATHERS]
+    scratch, block, num, tasks, real = st.scratch, st.block, st.num, st.task, st.real
+    own, phase = block[b], 4 * tb.op.shape[0] + 4 * g
+    position, t = own[SEG] + rings, own[BASE]
+    for p in range(shards[S_COUNT]):
+        entry = shards[S_TABLE] + SHARD_COLUMNS * p
+        start, size = scratch[entry + S_HOLDERS], scratch[entry + S_SIZE]
+        num_bytes, piece = long_at(scratch, entry + S_BYTES), long_at(scratch, entry + S_OWN)
+        end = ring_through(tb, st, scratch[start:], size, work, position)
+        sent, links = (size - 1) * num_bytes, end - position
+        exe, key = gather_ns(num, real, num_bytes, 1), pack(phase, 0, p, 0)
+        set_task(tasks, t, exe, key, ~position, links, sent)
+        for h in range(size):
+            device = scratch[start + h]
+            exe, key = update_ns(device_table, update, device, piece), pack(phase + 1, 0, p, h)
+            set_task(tasks, t + 1 + h, exe, key, device, 1, 0)
+        exe, key = gather_ns(num, real, num_bytes, gathers), pack(phase + 2, 0, p, 0)
+        set_task(tasks, t + size + 1, exe, key, ~position, links, gathers * sent)
+        own[COMM] += (1 + gathers) * sent
+        position = end
+        t += size + 2
+
+
+@njit(cache=True)
+def fill_servers(tb, st, g, b, shards):
+    """Fill the slots of a bucket with parameter servers. Modified in place: slots, the block's communication."""
+    op, device_table, update = tb.op, tb.device, tb.update
+    route_ptr, route_ns, route_bandwidth = tb.route_ptr, tb.route_ns, tb.route_bandwidth
+    scratch, block, tasks = st.scratch, st.block, st.task
+    own, num_devices = block[b], device_table.shape[0]
+    phase, t = 4 * op.shape[0] + 4 * g, own[BASE]
+    for p in range(shards[S_COUNT]):
+        entry = shards[S_TABLE] + SHARD_COLUMNS * p
+        start, size = scratch[entry + S_HOLDERS], scratch[entry + S_SIZE]
+        num_bytes, server = long_at(scratch, entry + S_BYTES), scratch[start + (g + p) % size]
+        exe, key = update_ns(device_table, update, server, num_bytes), pack(phase + 1, 0, p, 0)
+        set_task(tasks, t + size - 1, exe, key, server, 1, 0)
+        k = 0
+        for h in range(size):
+            device = scratch[start + h]
+            if h == (g + p) % size:
+                continue
+            for pull in range(2):
+                src, dst = (server, device) if pull else (device, server)
+                pair = src * num_devices + dst
+                length = route_ptr[pair + 1] - route_ptr[pair]
+                exe = transfer_ns(route_ns, route_bandwidth, num_devices, src, dst, num_bytes)
+                key, push = pack(phase + 2 * pull, 0, p, h), t + k + pull * size
+                set_task(tasks, push, exe, key, route_ptr[pair], length, num_bytes)
+                own[COMM] += num_bytes
+            k += 1
+        t += 2 * size - 1
+
+
+@njit(cache=True)
+def price_serial(tb, st, g, shards, num_held, position):
+    """Synchronise shard after shard on an idle network, then the largest update (``sim.synchronisation``).
+
+    Modified in place: ``st.scratch`` behind the shards; the arena from ``position`` (work space).
+
+    Returns:
+        Status, ns, bytes.
+    """
+    device_table, update, scheme, gathers = tb.device, tb.update, tb.flags[SCHEME], tb.flags[GATHERS]
+    route_ns, route_bandwidth, num_devices = tb.route_ns, tb.route_bandwidth, tb.device.shape[0]
+    scratch, slot, num, real = st.scratch, st.slot, st.num, st.real
+    held, work = shards[S_END], shards[S_END] + HELD_COLUMNS * num_held
+    serial, sent = 0, 0
+    if scheme == PARAMETER_SERVER:
+        for k in range(num_held):
+            put_long(scratch, held + HELD_COLUMNS * k + H_BYTES, 0)
+    for p in range(shards[S_COUNT]):
+        entry = shards[S_TABLE] + SHARD_COLUMNS * p
+        start, size = scratch[entry + S_HOLDERS], scratch[entry + S_SIZE]
+        num_bytes = long_at(scratch, entry + S_BYTES)
+        if scheme != PARAMETER_SERVER:
+            end = connect(tb, st, scheme, scratch[start:], size, work, position)
+            if end < 0:
+                return NEED_ARENA if end == -1 else NEED_SCRATCH, 0, 0
+            if scheme == ZERO:
+                serial += gather_ns(num, real, num_bytes, 1) + gather_ns(num, real, num_bytes, gathers)
+                sent += (1 + gathers) * (size - 1) * num_bytes
+            else:
+                serial += collective_ns(num, real, scheme, num_bytes)
+                sent += collective_bytes(num, scheme, size, num_bytes)
+            continue
+        sent += 2 * (size - 1) * num_bytes
+        server = scratch[start + (g + p) % size]
+        # ``find_held`` has ranked the devices.
+        at = held + HELD_COLUMNS * slot[server] + H_BYTES
+        put_long(scratch, at, num_bytes + long_at(scratch, at))
+        for h in range(size):
+            device = scratch[start + h]
+            serial += transfer_ns(route_ns, route_bandwidth, num_devices, device, server, num_bytes)
+            serial += transfer_ns(route_ns, route_bandwidth, num_devices, server, device, num_bytes)
+    slowest = 0
+    for k in range(num_held):
+        at = held + HELD_COLUMNS * k
+        num_bytes = long_at(scratch, at + (H_OWN if scheme == ZERO else H_BYTES))
+        if num_bytes > 0:
+            slowest = max(slowest, update_ns(device_table, update, scratch[at], num_bytes))
+    return DONE, serial + slowest, sent
