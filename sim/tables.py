@@ -12,7 +12,6 @@ from sim.kernels.layout import (
     ALL_REDUCE,
     AXIS,
     AXIS_COLUMNS,
-    CUT,
     DEGREE,
     EDGE_COLUMNS,
     GROUP,
@@ -107,7 +106,7 @@ def _running_sum(counts: Sequence[int]) -> Ints:
 def _operator_table(problem: Problem, buckets: Sequence[Sequence[int]]) -> Ints:
     table = np.zeros((len(problem.graph), OP_COLUMNS), dtype=np.int64)
     table[:, SIZE : SIZE + MAX_AXES] = 1
-    table[:, [GROUP, MEMBER, CUT]] = -1
+    table[:, [GROUP, MEMBER]] = -1
     for i, operator in enumerate(problem.graph.operators):
         table[i, SIZE : SIZE + len(operator.dims)] = operator.sizes
         if operator.exchange is not None:
@@ -115,8 +114,6 @@ def _operator_table(problem: Problem, buckets: Sequence[Sequence[int]]) -> Ints:
                 table[i, X_ACROSS + dim] = 1
             table[i, X_KIND] = {"all_reduce": ALL_REDUCE, "all_gather": ALL_GATHER}[operator.exchange.kind]
             table[i, X_ROUNDS] = operator.exchange.rounds
-        if operator.weight is not None:
-            table[i, CUT] = operator.weight.dim
     for bucket, members in enumerate(buckets):
         for rank, member in enumerate(members):
             table[member, GROUP], table[member, MEMBER] = bucket, rank
@@ -169,7 +166,7 @@ class Rows:
     """Numbers that depend on an operator and its degrees, one row for each pair that was asked for.
 
     Attributes:
-        array: (rows, 6 + 2 kinds) int64: see ``sim.kernels.layout``.
+        array: (rows, TIMES + 2 kinds) int64: see ``sim.kernels.layout``.
     """
 
     def __init__(self, problem: Problem) -> None:
@@ -200,7 +197,11 @@ class Rows:
         if operator.exchange is not None:
             over = (operator.sizes[dim] // degrees[dim] for dim in operator.exchange.over)
             message = BYTES_PER_ELEMENT * operator.exchange.factor * math.prod(over)
+        cuts, inner = 1, math.prod(degrees)
+        if operator.weight is not None and operator.weight.dim != WHOLE:
+            cuts, inner = degrees[operator.weight.dim], math.prod(degrees[operator.weight.dim + 1 :])
         times = [problem.cost.part_ns(operator, degrees, kind) for kind in problem.topology.device_kinds]
         padded = [*degrees, *[1] * (MAX_AXES - len(degrees))]
         forward, backward = [time[0] for time in times], [time[1] for time in times]
-        return [*padded, problem.saved_bytes(operator, degrees), message, *forward, *backward]
+        length = operator.num_weight_units // cuts
+        return [*padded, problem.saved_bytes(operator, degrees), message, cuts, inner, length, *forward, *backward]

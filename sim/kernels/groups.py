@@ -14,13 +14,16 @@ Segment: a header of offsets, then
 from numba import njit
 
 from sim.kernels.blocks import claim_block
-from sim.kernels.collectives import connect
 from sim.kernels.layout import (
     COMM,
+    CUTS,
     DONE,
     EXCHANGES,
+    INNER,
+    LENGTH,
     NEED_ARENA,
     NEED_SCRATCH,
+    NEED_TASKS,
     OVERLAP,
     PARAMETER_SERVER,
     PARTS,
@@ -31,7 +34,6 @@ from sim.kernels.layout import (
     SERIAL,
     STAMP,
     TRAINING,
-    UNITS,
     WEIGHTS,
     WEIGHTS_END,
     ZERO,
@@ -50,14 +52,11 @@ from sim.kernels.shards import (
     S_TABLE,
     S_TASK,
     SHARD_COLUMNS,
-    cut_degree,
     find_held,
     find_shards,
-    part_index,
-    part_rule,
     piece_at,
 )
-from sim.kernels.synchronisation import fill_collectives, fill_servers, fill_zero, price_serial
+from sim.kernels.synchronisation import fill_collectives, fill_servers, fill_zero, make_collectives, price_serial
 
 # Offsets in the segment's header.
 G_PARTS, G_NUM_PARTS, G_ENTRY, G_DEGREE, G_SUCC, G_HELD, G_NUM_HELD, G_HEADER = 0, 1, 2, 3, 4, 5, 6, 7
@@ -105,14 +104,11 @@ def build_group(tb, rows, st, g):
         return NEED_ARENA
     rings, work = at, shards[S_END] + HELD_COLUMNS * num_held
     if scheme != PARAMETER_SERVER:
-        # The collectives' lengths must be known before the segment finds its home; they are made again when it has.
-        position = top + at
-        for p in range(shards[S_COUNT]):
-            entry = shards[S_TABLE] + SHARD_COLUMNS * p
-            first, size = scratch[entry + S_HOLDERS], scratch[entry + S_SIZE]
-            position = connect(tb, st, scheme, scratch[first:], size, work, position)
-            if position < 0:
-                return NEED_ARENA if position == -1 else NEED_SCRATCH
+        if shards[S_COUNT] > st.heap_time.shape[0]:
+            return NEED_TASKS
+        position = make_collectives(tb, st, shards, work, top, at)
+        if position < 0:
+            return NEED_ARENA if position == -1 else NEED_SCRATCH
         at = position - top
     status = claim_block(st, b, slots, top, at)
     if status != DONE:
@@ -122,9 +118,9 @@ def build_group(tb, rows, st, g):
     if scheme == PARAMETER_SERVER:
         fill_servers(tb, st, g, b, shards)
     elif scheme == ZERO:
-        fill_zero(tb, st, g, b, shards, rings, work)
+        fill_zero(tb, st, g, b, shards, rings)
     else:
-        fill_collectives(tb, st, g, b, shards, num_held, rings, work)
+        fill_collectives(tb, st, g, b, shards, num_held, rings)
     return DONE
 
 
@@ -217,7 +213,7 @@ def write_entries(tb, rows, st, g, top, at, shards):
         The offset behind the entries, or -1 (no room).
     """
     member_ptr, member, sharer_ptr, scheme = tb.member_ptr, tb.member, tb.sharer_ptr, tb.flags[SCHEME]
-    op, scratch, arena, block, stamp, slot, num = tb.op, st.scratch, st.arena, st.block, st.stamp, st.slot, st.num
+    scratch, arena, block, stamp, slot, num = st.scratch, st.arena, st.block, st.stamp, st.slot, st.num
     first_member, first_weight = member_ptr[g], tb.group[g, WEIGHTS]
     degrees = top + arena[top + G_DEGREE]
     at, entries, position = cover_parts(tb, rows, st, g, top, at)
@@ -226,7 +222,7 @@ def write_entries(tb, rows, st, g, top, at, shards):
     ptr = arena[top + G_ENTRY]
     for w in range(first_weight, tb.group[g, WEIGHTS_END]):
         group = PIECE_COLUMNS * (w - first_weight)
-        units, bounds, count = tb.weight[w, UNITS], scratch[group + P_BOUNDS], scratch[group + P_COUNT]
+        bounds, count = scratch[group + P_BOUNDS], scratch[group + P_COUNT]
         for q in range(count):
             p = scratch[shards[S_OF] + scratch[group + P_FIRST] + q]
             entry = shards[S_TABLE] + SHARD_COLUMNS * p
@@ -238,14 +234,12 @@ def write_entries(tb, rows, st, g, top, at, shards):
                     stamp[scratch[h]], slot[scratch[h]] = num[STAMP], h - start
             for k in range(sharer_ptr[w], sharer_ptr[w + 1]):
                 i = member[k]
-                length = units // cut_degree(op, rows, block, i)
-                index = low // length
-                first, outer, inner, step = part_rule(op, rows, block, i, index)
-                rank = q - piece_at(scratch, bounds, count, index * length)
+                row = block[i, ROW]
+                index, inner = low // rows[row, LENGTH], rows[row, INNER]
+                rank = q - piece_at(scratch, bounds, count, index * rows[row, LENGTH])
                 parts = ptr + arena[top + arena[top + G_PARTS] + k - first_member]
-                for o in range(outer):
-                    for r in range(inner):
-                        part = first + o * step + r
+                for first in range(index * inner, block[i, PARTS], rows[row, CUTS] * inner):
+                    for part in range(first, first + inner):
                         waiting = task
                         if scheme == PARAMETER_SERVER:
                             waiting += push_of(slot[arena[block[i, SEG] + part]], server, size)
@@ -263,7 +257,7 @@ def cover_parts(tb, rows, st, g, top, at):
     Returns:
         ``at`` (-1: no room), the offset behind the running sums, and all pieces of all parts.
     """
-    member_ptr, member, sharer_ptr, op = tb.member_ptr, tb.member, tb.sharer_ptr, tb.op
+    member_ptr, member, sharer_ptr = tb.member_ptr, tb.member, tb.sharer_ptr
     scratch, arena, block = st.scratch, st.arena, st.block
     first_member, first_weight = member_ptr[g], tb.group[g, WEIGHTS]
     members = member_ptr[g + 1] - first_member
@@ -281,12 +275,13 @@ def cover_parts(tb, rows, st, g, top, at):
     arena[part] = 0
     for w in range(first_weight, tb.group[g, WEIGHTS_END]):
         group = PIECE_COLUMNS * (w - first_weight)
-        units, bounds, count = tb.weight[w, UNITS], scratch[group + P_BOUNDS], scratch[group + P_COUNT]
+        bounds, count = scratch[group + P_BOUNDS], scratch[group + P_COUNT]
         for k in range(sharer_ptr[w], sharer_ptr[w + 1]):
             i = member[k]
-            length = units // cut_degree(op, rows, block, i)
+            row = block[i, ROW]
+            length, inner, cuts = rows[row, LENGTH], rows[row, INNER], rows[row, CUTS]
             for part_of in range(block[i, PARTS]):
-                low = part_index(op, rows, block, i, part_of) * length
+                low = part_of // inner % cuts * length
                 position += piece_at(scratch, bounds, count, low + length) - piece_at(scratch, bounds, count, low)
                 part += 1
                 arena[part] = position

@@ -24,8 +24,7 @@ X_KIND = 8  # 0 none, 1 all-reduce, 2 all-gather
 X_ROUNDS = 9
 GROUP = 10  # bucket that its weight group is in, or -1
 MEMBER = 11  # rank of the operator in that bucket
-CUT = 12  # dimension that cuts its weights or -1
-OP_COLUMNS = 13
+OP_COLUMNS = 12
 
 ALL_REDUCE, ALL_GATHER = 1, 2
 
@@ -45,7 +44,10 @@ RING, PARAMETER_SERVER, HALVING_DOUBLING, HIERARCHICAL, BYTEPS, ZERO = 0, 1, 2, 
 
 # Columns of the rows: one row for each (operator shape, degrees). After TIMES: forward, backward per device kind.
 DEGREE = 0  # four degrees
-SAVED, MESSAGE, TIMES = 4, 5, 6
+SAVED, MESSAGE = 4, 5
+# Parts along the dimension that cuts the weights (1 if none does), neighbouring parts with the same index along it
+# (all if none), and the weight units of an index.
+CUTS, INNER, LENGTH, TIMES = 6, 7, 8, 9
 
 
 class Tables(NamedTuple):

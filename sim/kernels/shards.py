@@ -7,7 +7,20 @@ SHARD_COLUMNS; their holders in order of first appearance; the devices of the bu
 
 from numba import njit
 
-from sim.kernels.layout import CUT, DEGREE, IS_MERGED, PARTS, ROW, SEG, STAMP, UNIT_BYTES, UNITS, WEIGHTS, WEIGHTS_END
+from sim.kernels.layout import (
+    CUTS,
+    INNER,
+    IS_MERGED,
+    LENGTH,
+    PARTS,
+    ROW,
+    SEG,
+    STAMP,
+    UNIT_BYTES,
+    UNITS,
+    WEIGHTS,
+    WEIGHTS_END,
+)
 
 # Entries of ``State.shards``: how many shards, and where in the scratch space things are.
 S_COUNT, S_OF, S_TABLE, S_END = 0, 1, 2, 3
@@ -38,41 +51,6 @@ def put_long(lists, at, value):
 
 
 @njit(cache=True)
-def cut_degree(op, rows, block, i):
-    """Parts into which operator i cuts its weights."""
-    dim = op[i, CUT]
-    return rows[block[i, ROW], DEGREE + dim] if dim >= 0 else 1
-
-
-@njit(cache=True)
-def part_rule(op, rows, block, i, index):
-    """Where the parts with a given index along the cut dimension are.
-
-    Returns:
-        (first, outer, inner, step): parts first + o * step + r for o < outer, r < inner.
-    """
-    row, dim, num_parts = block[i, ROW], op[i, CUT], block[i, PARTS]
-    if dim < 0:
-        return 0, 1, num_parts, num_parts
-    inner = 1
-    for d in range(dim + 1, 4):
-        inner *= rows[row, DEGREE + d]
-    step = inner * rows[row, DEGREE + dim]
-    return index * inner, num_parts // step, inner, step
-
-
-@njit(cache=True)
-def part_index(op, rows, block, i, part):
-    """Index of a part along the dimension that cuts the weights."""
-    dim, row = op[i, CUT], block[i, ROW]
-    if dim < 0:
-        return 0
-    for d in range(3, dim, -1):
-        part //= rows[row, DEGREE + d]
-    return part % rows[row, DEGREE + dim]
-
-
-@njit(cache=True)
 def piece_at(scratch, bounds, count, unit):
     """The piece that starts at ``unit`` (the number of pieces at the end)."""
     first, last = 0, count
@@ -100,7 +78,7 @@ def cut_weights(tb, rows, st, g):
     Returns:
         How many pieces there are (-1: the scratch space is too small), and the position behind the bounds.
     """
-    op, weight, member, sharer_ptr, block = tb.op, tb.weight, tb.member, tb.sharer_ptr, st.block
+    weight, member, sharer_ptr, block = tb.weight, tb.member, tb.sharer_ptr, st.block
     scratch, first, last, limit = st.scratch, tb.group[g, WEIGHTS], tb.group[g, WEIGHTS_END], st.scratch.shape[0]
     pieces, end = 0, PIECE_COLUMNS * (last - first)
     if end > limit:
@@ -113,13 +91,12 @@ def cut_weights(tb, rows, st, g):
                 return -1, 0
             scratch[end + count] = low
             count += 1
-            following, last_degree = units, 0
+            following, last_length = units, 0
             for m in members:
-                degree = cut_degree(op, rows, block, m)
-                if degree != last_degree:
-                    length = units // degree
+                length = rows[block[m, ROW], LENGTH]
+                if length != last_length:
                     following = min(following, (low // length + 1) * length)
-                    last_degree = degree
+                    last_length = length
             low = following
         scratch[end + count] = units
         scratch[at + P_BOUNDS], scratch[at + P_COUNT], scratch[at + P_FIRST] = end, count, pieces
@@ -137,7 +114,7 @@ def find_shards(tb, rows, st, g, shards):
     Returns:
         False if the scratch space is too small.
     """
-    op, weight, member, sharer_ptr, is_merged = tb.op, tb.weight, tb.member, tb.sharer_ptr, tb.flags[IS_MERGED]
+    weight, member, sharer_ptr, is_merged = tb.weight, tb.member, tb.sharer_ptr, tb.flags[IS_MERGED]
     scratch, arena, block, stamp, num = st.scratch, st.arena, st.block, st.stamp, st.num
     limit, first_weight = scratch.shape[0], tb.group[g, WEIGHTS]
     pieces, shard_of = cut_weights(tb, rows, st, g)
@@ -148,18 +125,17 @@ def find_shards(tb, rows, st, g, shards):
         return False
     scratch[heads:table] = -1
     for w in range(first_weight, tb.group[g, WEIGHTS_END]):
-        at, units, unit_bytes = PIECE_COLUMNS * (w - first_weight), weight[w, UNITS], weight[w, UNIT_BYTES]
+        at, unit_bytes = PIECE_COLUMNS * (w - first_weight), weight[w, UNIT_BYTES]
         members, bounds = member[sharer_ptr[w] : sharer_ptr[w + 1]], scratch[at + P_BOUNDS]
         for q in range(scratch[at + P_COUNT]):
             num[STAMP] += 1
             mark, low, end = num[STAMP], scratch[bounds + q], holders
             for m in members:
-                index = low // (units // cut_degree(op, rows, block, m))
-                first, outer, inner, step = part_rule(op, rows, block, m, index)
-                home = block[m, SEG]
-                for o in range(outer):
-                    for r in range(inner):
-                        device = arena[home + first + o * step + r]
+                row, home, behind = block[m, ROW], block[m, SEG], block[m, SEG] + block[m, PARTS]
+                inner = rows[row, INNER]
+                for first in range(home + low // rows[row, LENGTH] * inner, behind, rows[row, CUTS] * inner):
+                    for at_part in range(first, first + inner):
+                        device = arena[at_part]
                         if stamp[device] != mark:
                             stamp[device] = mark
                             if end >= limit:

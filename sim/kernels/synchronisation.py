@@ -2,7 +2,7 @@
 
 from numba import njit
 
-from sim.kernels.blocks import pack, ring_through, rounded, set_task, transfer_ns
+from sim.kernels.blocks import pack, rounded, set_task, transfer_ns
 from sim.kernels.collectives import collective_bytes, collective_ns, connect, gather_ns
 from sim.kernels.layout import (
     BASE,
@@ -42,53 +42,74 @@ def update_ns(device_table, update, device, num_bytes):
 
 
 @njit(cache=True)
-def fill_collectives(tb, st, g, b, shards, num_held, rings, work):
-    """Fill the slots of a bucket with an all-reduce per shard, then an update per device.
+def make_collectives(tb, st, shards, work, top, at):
+    """List what each shard's collective occupies in the segment at ``top``, from offset ``at`` on.
 
-    Modified in place: slots, segment, the block's communication.
+    Modified in place: the arena; an entry for each shard in the work spaces ``st.heap_time`` (duration),
+    ``st.heap_key`` (bytes) and ``st.heap_task`` (where its list ends, as an offset).
+
+    Returns:
+        The position behind the lists, or what ``connect`` said.
     """
-    op, device_table, update, scheme = tb.op, tb.device, tb.update, tb.flags[SCHEME]
-    scratch, block, num, tasks, real = st.scratch, st.block, st.num, st.task, st.real
-    own, count, phase = block[b], shards[S_COUNT], 4 * op.shape[0] + 4 * g
-    position = own[SEG] + rings
-    for p in range(count):
+    scratch, num, real, scheme, position = st.scratch, st.num, st.real, tb.flags[SCHEME], top + at
+    for p in range(shards[S_COUNT]):
         entry = shards[S_TABLE] + SHARD_COLUMNS * p
         size, num_bytes = scratch[entry + S_SIZE], long_at(scratch, entry + S_BYTES)
-        end = connect(tb, st, scheme, scratch[scratch[entry + S_HOLDERS] :], size, work, position)
-        sent = collective_bytes(num, scheme, size, num_bytes)
-        exe, key = collective_ns(num, real, scheme, num_bytes), pack(phase, 0, p, 0)
-        set_task(tasks, own[BASE] + p, exe, key, ~position, end - position, sent)
-        own[COMM] += sent
-        position = end
+        position = connect(tb, st, scheme, scratch[scratch[entry + S_HOLDERS] :], size, work, position)
+        if position < 0:
+            break
+        if scheme == ZERO:
+            st.heap_time[p] = gather_ns(num, real, num_bytes, 1)
+            st.heap_key[p] = gather_ns(num, real, num_bytes, tb.flags[GATHERS])
+        else:
+            st.heap_time[p] = collective_ns(num, real, scheme, num_bytes)
+            st.heap_key[p] = collective_bytes(num, scheme, size, num_bytes)
+        st.heap_task[p] = position - top
+    return position
+
+
+@njit(cache=True)
+def fill_collectives(tb, st, g, b, shards, num_held, rings):
+    """Fill the slots of a bucket with the all-reduces that ``make_collectives`` made, then an update per device.
+
+    Modified in place: slots, the block's communication.
+    """
+    op, device_table, update = tb.op, tb.device, tb.update
+    scratch, block, tasks, start = st.scratch, st.block, st.task, rings
+    base, home, count, phase = block[b, BASE], block[b, SEG], shards[S_COUNT], 4 * op.shape[0] + 4 * g
+    for p in range(count):
+        exe, sent, end = st.heap_time[p], st.heap_key[p], st.heap_task[p]
+        set_task(tasks, base + p, exe, pack(phase, 0, p, 0), ~(home + start), end - start, sent)
+        block[b, COMM] += sent
+        start = end
     for k in range(num_held):
         at = shards[S_END] + HELD_COLUMNS * k
         device = scratch[at]
         exe = update_ns(device_table, update, device, long_at(scratch, at + H_BYTES))
-        set_task(tasks, own[BASE] + count + k, exe, pack(phase + 3, 0, k, 0), device, 1, 0)
+        set_task(tasks, base + count + k, exe, pack(phase + 3, 0, k, 0), device, 1, 0)
 
 
 @njit(cache=True)
-def fill_zero(tb, st, g, b, shards, rings, work):
-    """Fill the slots of a bucket synchronised by ZeRO. Modified in place: slots, segment, communication."""
+def fill_zero(tb, st, g, b, shards, rings):
+    """Fill the slots of a bucket with what ``make_collectives`` made for ZeRO, and the updates.
+
+    Modified in place: slots, the block's communication.
+    """
     device_table, update, gathers = tb.device, tb.update, tb.flags[GATHERS]
-    scratch, block, num, tasks, real = st.scratch, st.block, st.num, st.task, st.real
-    own, phase = block[b], 4 * tb.op.shape[0] + 4 * g
-    position, t = own[SEG] + rings, own[BASE]
+    scratch, block, tasks = st.scratch, st.block, st.task
+    phase, home, position, t = 4 * tb.op.shape[0] + 4 * g, block[b, SEG], rings, block[b, BASE]
     for p in range(shards[S_COUNT]):
         entry = shards[S_TABLE] + SHARD_COLUMNS * p
         start, size = scratch[entry + S_HOLDERS], scratch[entry + S_SIZE]
-        num_bytes, piece = long_at(scratch, entry + S_BYTES), long_at(scratch, entry + S_OWN)
-        end = ring_through(tb, st, scratch[start:], size, work, position)
-        sent, links = (size - 1) * num_bytes, end - position
-        exe, key = gather_ns(num, real, num_bytes, 1), pack(phase, 0, p, 0)
-        set_task(tasks, t, exe, key, ~position, links, sent)
+        sent, end = (size - 1) * long_at(scratch, entry + S_BYTES), st.heap_task[p]
+        first, length = ~(home + position), end - position
+        set_task(tasks, t, st.heap_time[p], pack(phase, 0, p, 0), first, length, sent)
         for h in range(size):
             device = scratch[start + h]
-            exe, key = update_ns(device_table, update, device, piece), pack(phase + 1, 0, p, h)
-            set_task(tasks, t + 1 + h, exe, key, device, 1, 0)
-        exe, key = gather_ns(num, real, num_bytes, gathers), pack(phase + 2, 0, p, 0)
-        set_task(tasks, t + size + 1, exe, key, ~position, links, gathers * sent)
-        own[COMM] += (1 + gathers) * sent
+            exe = update_ns(device_table, update, device, long_at(scratch, entry + S_OWN))
+            set_task(tasks, t + 1 + h, exe, pack(phase + 1, 0, p, h), device, 1, 0)
+        set_task(tasks, t + size + 1, st.heap_key[p], pack(phase + 2, 0, p, 0), first, length, gathers * sent)
+        block[b, COMM] += (1 + gathers) * sent
         position = end
         t += size + 2
 
