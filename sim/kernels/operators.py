@@ -34,7 +34,7 @@ from sim.kernels.layout import (
 )
 
 
-@njit(cache=True)
+@njit(cache=True, _nrt=False)
 def ceil_log2(p):
     """ceil(log2 p)."""
     c = 0
@@ -43,7 +43,7 @@ def ceil_log2(p):
     return c
 
 
-@njit(cache=True)
+@njit(cache=True, _nrt=False)
 def exchange_ns(num, real, kind, message, members, rounds):
     """Duration and bytes of an exchange on the ring made last (``sim.collectives``)."""
     size, latency, bandwidth = num[RING_SIZE], num[RING_LATENCY], real[0]
@@ -55,7 +55,7 @@ def exchange_ns(num, real, kind, message, members, rounds):
     return rounded(steps * (latency + gathered / (size * bandwidth))), (size - 1) * gathered * rounds
 
 
-@njit(cache=True)
+@njit(cache=True, _nrt=False)
 def group_parts(tb, rows, st, i, row, num_parts):
     """Number the groups of parts that differ only along the exchange's dimensions, in order of first appearance.
 
@@ -85,7 +85,7 @@ def group_parts(tb, rows, st, i, row, num_parts):
     return count
 
 
-@njit(cache=True)
+@njit(cache=True, _nrt=False)
 def count_exchanges(group_of, devices, num_parts, groups):
     """Groups that span several devices; the others have nothing to exchange."""
     count = 0
@@ -100,7 +100,7 @@ def count_exchanges(group_of, devices, num_parts, groups):
     return count
 
 
-@njit(cache=True)
+@njit(cache=True, _nrt=False)
 def write_exchanges(tb, rows, st, i, row, num_parts, top):
     """Write the exchanges' pointers, members and rings behind the devices in the segment at ``top``.
 
@@ -148,7 +148,7 @@ def write_exchanges(tb, rows, st, i, row, num_parts, top):
     return num_exchanges, rings, position
 
 
-@njit(cache=True)
+@njit(cache=True, _nrt=False)
 def build_operator(tb, rows, st, i, row, num_parts):
     """Build the block of operator ``i`` with degrees ``row`` on ``st.devices[:num_parts]``.
 
@@ -185,7 +185,7 @@ def build_operator(tb, rows, st, i, row, num_parts):
     return DONE
 
 
-@njit(cache=True)
+@njit(cache=True, _nrt=False)
 def fill_exchanges(tb, st, i, start):
     """Fill the slots of an operator's exchanges; their rings start at offset ``start`` of its segment.
 

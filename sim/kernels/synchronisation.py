@@ -34,14 +34,14 @@ from sim.kernels.shards import (
 )
 
 
-@njit(cache=True)
+@njit(cache=True, _nrt=False)
 def update_ns(device_table, update, device, num_bytes):
     """Time of the optimizer step on some weights."""
     kind = device_table[device, KIND]
     return rounded(update[kind, 0] + num_bytes * update[kind, 1])
 
 
-@njit(cache=True)
+@njit(cache=True, _nrt=False)
 def make_collectives(tb, st, shards, work, top, at):
     """List what each shard's collective occupies in the segment at ``top``, from offset ``at`` on.
 
@@ -68,7 +68,7 @@ def make_collectives(tb, st, shards, work, top, at):
     return position
 
 
-@njit(cache=True)
+@njit(cache=True, _nrt=False)
 def fill_collectives(tb, st, g, b, shards, num_held, rings):
     """Fill the slots of a bucket with the all-reduces that ``make_collectives`` made, then an update per device.
 
@@ -89,7 +89,7 @@ def fill_collectives(tb, st, g, b, shards, num_held, rings):
         set_task(tasks, base + count + k, exe, pack(phase + 3, 0, k, 0), device, 1, 0)
 
 
-@njit(cache=True)
+@njit(cache=True, _nrt=False)
 def fill_zero(tb, st, g, b, shards, rings):
     """Fill the slots of a bucket with what ``make_collectives`` made for ZeRO, and the updates.
 
@@ -114,7 +114,7 @@ def fill_zero(tb, st, g, b, shards, rings):
         t += size + 2
 
 
-@njit(cache=True)
+@njit(cache=True, _nrt=False)
 def fill_servers(tb, st, g, b, shards):
     """Fill the slots of a bucket with parameter servers. Modified in place: slots, the block's communication."""
     op, device_table, update = tb.op, tb.device, tb.update
@@ -145,7 +145,7 @@ def fill_servers(tb, st, g, b, shards):
         t += 2 * size - 1
 
 
-@njit(cache=True)
+@njit(cache=True, _nrt=False)
 def price_serial(tb, st, g, shards, num_held, position):
     """Synchronise shard after shard on an idle network, then the largest update (``sim.synchronisation``).
 

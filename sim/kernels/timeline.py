@@ -46,7 +46,7 @@ from sim.kernels.waiting import count_changed, force_sources
 LOW_HALF = (1 << WAIT_BITS) - 1
 
 
-@njit(cache=True)
+@njit(cache=True, _nrt=False)
 def push(heap_time, heap_key, heap_task, size, time, key, task):
     """Enqueue a task by (time, key) in a binary heap; returns the new size. Modified in place: the heap."""
     k = size
@@ -60,7 +60,7 @@ def push(heap_time, heap_key, heap_task, size, time, key, task):
     return size + 1
 
 
-@njit(cache=True)
+@njit(cache=True, _nrt=False)
 def sift(heap_time, heap_key, heap_task, size, time, key, task):
     """Put a task in the first one's place. Modified in place: the heap."""
     k = 0
@@ -81,7 +81,7 @@ def sift(heap_time, heap_key, heap_task, size, time, key, task):
     heap_time[k], heap_key[k], heap_task[k] = time, key, task
 
 
-@njit(cache=True)
+@njit(cache=True, _nrt=False)
 def simulate(tb, st, i, cut_position, cut_time, cut_key, cutoff):
     """Simulate the task graph, keeping the first ``cut_position`` tasks of the accepted timeline.
 

@@ -26,7 +26,7 @@ from sim.kernels.layout import (
 )
 
 
-@njit(cache=True)
+@njit(cache=True, _nrt=False)
 def count_block(tb, st, b, counts, column):
     """Count the predecessors of a block's tasks.
 
@@ -82,7 +82,7 @@ def count_block(tb, st, b, counts, column):
     return unread
 
 
-@njit(cache=True)
+@njit(cache=True, _nrt=False)
 def count_changed(tb, st, epoch):
     """Count the predecessors that the proposal changes: of its new blocks, and of their neighbours.
 
@@ -97,7 +97,7 @@ def count_changed(tb, st, epoch):
             new_time[t, WAIT] |= epoch << WAIT_BITS
 
 
-@njit(cache=True)
+@njit(cache=True, _nrt=False)
 def keep_counts(tb, st):
     """Make the proposal's counts the accepted ones. Modified in place: ``st.num_in``, UNREAD and ``st.last``."""
     for k in range(st.num[NUM_NEAR]):
@@ -107,7 +107,7 @@ def keep_counts(tb, st):
             st.last[b] = -1
 
 
-@njit(cache=True)
+@njit(cache=True, _nrt=False)
 def force_sources(tb, st, i):
     """Mark the blocks whose tasks a proposal's new tasks wait for.
 
@@ -127,7 +127,7 @@ def force_sources(tb, st, i):
     return mark
 
 
-@njit(cache=True)
+@njit(cache=True, _nrt=False)
 def note_reach(tb, st, first, count):
     """Note how far the successors of each block's tasks reach after positions from ``first`` on have changed.
 
