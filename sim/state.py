@@ -36,7 +36,7 @@ def empty_state(tables: Tables) -> State:
         "need": np.zeros((8, num_devices + 1), int64),
         "meet": np.zeros((8, num_devices + 1), int64),
         "box": np.zeros(8, int64),
-        "shards": np.zeros(4, int64),
+        "shards": np.zeros(6, int64),
         "num": np.zeros(NUM_SCALARS, int64),
         "real": np.zeros(2, np.float64),
     }

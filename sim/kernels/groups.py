@@ -44,11 +44,13 @@ from sim.kernels.shards import (
     PIECE_COLUMNS,
     S_COUNT,
     S_END,
+    S_FIRST,
     S_HOLDERS,
     S_OF,
     S_SIZE,
     S_TABLE,
     S_TASK,
+    S_TASKS,
     SHARD_COLUMNS,
     cut_degree,
     find_held,
@@ -78,7 +80,9 @@ def build_group(tb, rows, st, g):
     num_held = find_held(st, shards)
     if num_held < 0:
         return NEED_SCRATCH
-    holders, slots = number_tasks(scheme, scratch, shards, num_held)
+    holders, slots = shards[S_END] - shards[S_FIRST], shards[S_TASKS]
+    if scheme != PARAMETER_SERVER and scheme != ZERO:
+        slots += num_held
     if flags[OVERLAP] == 0 or flags[TRAINING] == 0:
         slots = 0
     if top + G_HEADER + HELD_COLUMNS * num_held + 2 * slots + 1 + 2 * holders + member_ptr[g + 1] > arena.shape[0]:
@@ -126,26 +130,6 @@ def build_group(tb, rows, st, g):
     else:
         fill_collectives(tb, st, g, b, shards, num_held, rings, work)
     return DONE
-
-
-@njit(cache=True)
-def number_tasks(scheme, scratch, shards, num_held):
-    """Number the first task of each shard. Modified in place: the shards in ``scratch``.
-
-    Returns:
-        Holders of all shards, and how many tasks there are.
-    """
-    holders, task = 0, 0
-    for p in range(shards[S_COUNT]):
-        entry = shards[S_TABLE] + SHARD_COLUMNS * p
-        size = scratch[entry + S_SIZE]
-        scratch[entry + S_TASK] = task
-        holders += size
-        if scheme == PARAMETER_SERVER:
-            task += 2 * size - 1
-        else:
-            task += size + 2 if scheme == ZERO else 1
-    return holders, task if scheme in (PARAMETER_SERVER, ZERO) else task + num_held
 
 
 @njit(cache=True)
@@ -219,12 +203,34 @@ def write_entries(tb, rows, st, g, top, at, shards):
     member_ptr, member, sharer_ptr, scheme = tb.member_ptr, tb.member, tb.sharer_ptr, tb.flags[SCHEME]
     op, scratch, arena, block, stamp, slot, num = tb.op, st.scratch, st.arena, st.block, st.stamp, st.slot, st.num
     first_member, first_weight = member_ptr[g], tb.group[g, WEIGHTS]
-    degrees = top + arena[top + G_DEGREE]
-    at, entries, position = cover_parts(tb, rows, st, g, top, at)
-    if at < 0:
+    members, last_weight = member_ptr[g + 1] - first_member, tb.group[g, WEIGHTS_END]
+    degrees, total = top + arena[top + G_DEGREE], 0
+    arena[top + G_PARTS] = at
+    for k in range(members):
+        arena[top + at + k] = total
+        total += block[member[first_member + k], PARTS]
+    ptr = at + members
+    arena[top + G_NUM_PARTS], arena[top + G_ENTRY] = total, ptr
+    entries = ptr + total + 1
+    if top + entries + 1 > arena.shape[0]:
         return -1
-    ptr = arena[top + G_ENTRY]
-    for w in range(first_weight, tb.group[g, WEIGHTS_END]):
+    # How many pieces each part covers, as running sums.
+    position, covered = 0, top + ptr
+    arena[covered] = 0
+    for w in range(first_weight, last_weight):
+        group = PIECE_COLUMNS * (w - first_weight)
+        units, bounds, count = tb.weight[w, UNITS], scratch[group + P_BOUNDS], scratch[group + P_COUNT]
+        for k in range(sharer_ptr[w], sharer_ptr[w + 1]):
+            i = member[k]
+            length = units // cut_degree(op, rows, block, i)
+            for part in range(block[i, PARTS]):
+                low = part_index(op, rows, block, i, part) * length
+                position += piece_at(scratch, bounds, count, low + length) - piece_at(scratch, bounds, count, low)
+                covered += 1
+                arena[covered] = position
+    if top + entries + position > arena.shape[0]:
+        return -1
+    for w in range(first_weight, last_weight):
         group = PIECE_COLUMNS * (w - first_weight)
         units, bounds, count = tb.weight[w, UNITS], scratch[group + P_BOUNDS], scratch[group + P_COUNT]
         for q in range(count):
@@ -242,7 +248,7 @@ def write_entries(tb, rows, st, g, top, at, shards):
                 index = low // length
                 first, outer, inner, step = part_rule(op, rows, block, i, index)
                 rank = q - piece_at(scratch, bounds, count, index * length)
-                parts = ptr + arena[top + arena[top + G_PARTS] + k - first_member]
+                parts = ptr + arena[top + at + k - first_member]
                 for o in range(outer):
                     for r in range(inner):
                         part = first + o * step + r
@@ -252,47 +258,6 @@ def write_entries(tb, rows, st, g, top, at, shards):
                         arena[top + entries + arena[top + parts + part] + rank] = waiting
                         arena[degrees + waiting] += 1
     return entries + position
-
-
-@njit(cache=True)
-def cover_parts(tb, rows, st, g, top, at):
-    """Count the pieces that each part's weights consist of.
-
-    Modified in place: the arena from ``top``: G_PARTS, and the running sums of G_ENTRY.
-
-    Returns:
-        ``at`` (-1: no room), the offset behind the running sums, and all pieces of all parts.
-    """
-    member_ptr, member, sharer_ptr, op = tb.member_ptr, tb.member, tb.sharer_ptr, tb.op
-    scratch, arena, block = st.scratch, st.arena, st.block
-    first_member, first_weight = member_ptr[g], tb.group[g, WEIGHTS]
-    members = member_ptr[g + 1] - first_member
-    arena[top + G_PARTS] = at
-    total = 0
-    for k in range(members):
-        arena[top + at + k] = total
-        total += block[member[first_member + k], PARTS]
-    ptr = at + members
-    arena[top + G_NUM_PARTS], arena[top + G_ENTRY] = total, ptr
-    entries = ptr + total + 1
-    if top + entries + 1 > arena.shape[0]:
-        return -1, 0, 0
-    position, part = 0, top + ptr
-    arena[part] = 0
-    for w in range(first_weight, tb.group[g, WEIGHTS_END]):
-        group = PIECE_COLUMNS * (w - first_weight)
-        units, bounds, count = tb.weight[w, UNITS], scratch[group + P_BOUNDS], scratch[group + P_COUNT]
-        for k in range(sharer_ptr[w], sharer_ptr[w + 1]):
-            i = member[k]
-            length = units // cut_degree(op, rows, block, i)
-            for part_of in range(block[i, PARTS]):
-                low = part_index(op, rows, block, i, part_of) * length
-                position += piece_at(scratch, bounds, count, low + length) - piece_at(scratch, bounds, count, low)
-                part += 1
-                arena[part] = position
-    if top + entries + position > arena.shape[0]:
-        return -1, 0, 0
-    return at, entries, position
 
 
 @njit(cache=True)

@@ -126,7 +126,7 @@ class State(NamedTuple):
     need: Ints  # (8, degrees) intervals that the consumer's indices need along each axis
     meet: Ints  # (8, degrees) ranges of them that the producer's indices meet
     box: Ints  # (8,) low and high ends of a box
-    shards: Ints  # (4,) where the shards of a bucket are in the scratch space
+    shards: Ints  # (6,) where the shards of a bucket are in the scratch space
     num: Ints  # (NUM_SCALARS,)
     real: Floats  # (2,) bandwidth of the ring made last, or of a hierarchy, inner and outer
 

@@ -7,10 +7,25 @@ SHARD_COLUMNS; their holders in order of first appearance; the devices of the bu
 
 from numba import njit
 
-from sim.kernels.layout import CUT, DEGREE, IS_MERGED, PARTS, ROW, SEG, STAMP, UNIT_BYTES, UNITS, WEIGHTS, WEIGHTS_END
+from sim.kernels.layout import (
+    CUT,
+    DEGREE,
+    IS_MERGED,
+    PARAMETER_SERVER,
+    PARTS,
+    ROW,
+    SCHEME,
+    SEG,
+    STAMP,
+    UNIT_BYTES,
+    UNITS,
+    WEIGHTS,
+    WEIGHTS_END,
+    ZERO,
+)
 
-# Entries of ``State.shards``: how many shards, and where in the scratch space things are.
-S_COUNT, S_OF, S_TABLE, S_END = 0, 1, 2, 3
+# Entries of ``State.shards``: how many shards, where in the scratch space things are, tasks of all shards.
+S_COUNT, S_OF, S_TABLE, S_FIRST, S_END, S_TASKS = 0, 1, 2, 3, 4, 5
 
 # Columns of a weight group: where its bounds are, how many pieces they make, number of the first of them.
 P_BOUNDS, P_COUNT, P_FIRST, PIECE_COLUMNS = 0, 1, 2, 3
@@ -92,40 +107,30 @@ def split_bytes(num_bytes, holders):
 
 
 @njit(cache=True)
-def cut_weights(tb, rows, st, g):
-    """Cut each weight group of bucket ``g`` where any of its operators cuts it.
+def cut_weights(op, rows, block, units, members, scratch, end):
+    """Cut a weight group of so many units where any of its operators cuts it.
 
-    Modified in place: ``st.scratch`` from 0: the weight groups and the bounds.
+    Modified in place: ``scratch`` from ``end``: the bounds of the pieces.
 
     Returns:
-        How many pieces there are (-1: the scratch space is too small), and the position behind the bounds.
+        How many pieces there are, or -1 if the scratch space is too small.
     """
-    op, weight, member, sharer_ptr, block = tb.op, tb.weight, tb.member, tb.sharer_ptr, st.block
-    scratch, first, last, limit = st.scratch, tb.group[g, WEIGHTS], tb.group[g, WEIGHTS_END], st.scratch.shape[0]
-    pieces, end = 0, PIECE_COLUMNS * (last - first)
-    if end > limit:
-        return -1, 0
-    for w in range(first, last):
-        at, units, count, low = PIECE_COLUMNS * (w - first), weight[w, UNITS], 0, 0
-        members = member[sharer_ptr[w] : sharer_ptr[w + 1]]
-        while low < units:
-            if end + count + 2 > limit:
-                return -1, 0
-            scratch[end + count] = low
-            count += 1
-            following, last_degree = units, 0
-            for m in members:
-                degree = cut_degree(op, rows, block, m)
-                if degree != last_degree:
-                    length = units // degree
-                    following = min(following, (low // length + 1) * length)
-                    last_degree = degree
-            low = following
-        scratch[end + count] = units
-        scratch[at + P_BOUNDS], scratch[at + P_COUNT], scratch[at + P_FIRST] = end, count, pieces
-        pieces += count
-        end += count + 1
-    return pieces, end
+    count, low, limit = 0, 0, scratch.shape[0]
+    while low < units:
+        if end + count + 2 > limit:
+            return -1
+        scratch[end + count] = low
+        count += 1
+        following, last_degree = units, 0
+        for m in members:
+            degree = cut_degree(op, rows, block, m)
+            if degree != last_degree:
+                length = units // degree
+                following = min(following, (low // length + 1) * length)
+                last_degree = degree
+        low = following
+    scratch[end + count] = units
+    return count
 
 
 @njit(cache=True)
@@ -139,15 +144,27 @@ def find_shards(tb, rows, st, g, shards):
     """
     op, weight, member, sharer_ptr, is_merged = tb.op, tb.weight, tb.member, tb.sharer_ptr, tb.flags[IS_MERGED]
     scratch, arena, block, stamp, num = st.scratch, st.arena, st.block, st.stamp, st.num
-    limit, first_weight = scratch.shape[0], tb.group[g, WEIGHTS]
-    pieces, shard_of = cut_weights(tb, rows, st, g)
+    limit, first_weight, last_weight = scratch.shape[0], tb.group[g, WEIGHTS], tb.group[g, WEIGHTS_END]
+    pieces, shard_of = 0, PIECE_COLUMNS * (last_weight - first_weight)
+    if shard_of > limit:
+        return False
+    for w in range(first_weight, last_weight):
+        at, members = PIECE_COLUMNS * (w - first_weight), member[sharer_ptr[w] : sharer_ptr[w + 1]]
+        parts = cut_weights(op, rows, block, weight[w, UNITS], members, scratch, shard_of)
+        if parts < 0:
+            return False
+        scratch[at + P_BOUNDS], scratch[at + P_COUNT], scratch[at + P_FIRST] = shard_of, parts, pieces
+        pieces += parts
+        shard_of += parts + 1
     heads = shard_of + pieces
     table = heads + (tb.device.shape[0] if is_merged else 0)
-    holders, count = table + SHARD_COLUMNS * pieces, 0
-    if pieces < 0 or holders > limit:
+    holders, count, task, scheme = table + SHARD_COLUMNS * pieces, 0, 0, tb.flags[SCHEME]
+    shards[S_OF], shards[S_TABLE], shards[S_FIRST] = shard_of, table, holders
+    if holders > limit:
         return False
-    scratch[heads:table] = -1
-    for w in range(first_weight, tb.group[g, WEIGHTS_END]):
+    for d in range(heads, table):
+        scratch[d] = -1
+    for w in range(first_weight, last_weight):
         at, units, unit_bytes = PIECE_COLUMNS * (w - first_weight), weight[w, UNITS], weight[w, UNIT_BYTES]
         members, bounds = member[sharer_ptr[w] : sharer_ptr[w + 1]], scratch[at + P_BOUNDS]
         for q in range(scratch[at + P_COUNT]):
@@ -171,7 +188,12 @@ def find_shards(tb, rows, st, g, shards):
             p = find_same(scratch, stamp, mark, heads, table, holders, end, count) if is_merged else count
             entry = table + SHARD_COLUMNS * p
             if p == count:
-                scratch[entry + S_HOLDERS], scratch[entry + S_SIZE] = holders, end - holders
+                size = end - holders
+                scratch[entry + S_HOLDERS], scratch[entry + S_SIZE], scratch[entry + S_TASK] = holders, size, task
+                if scheme == PARAMETER_SERVER:
+                    task += 2 * size - 1
+                else:
+                    task += size + 2 if scheme == ZERO else 1
                 holders = end
                 count += 1
             else:
@@ -180,7 +202,7 @@ def find_shards(tb, rows, st, g, shards):
             put_long(scratch, entry + S_BYTES, num_bytes)
             put_long(scratch, entry + S_OWN, own)
             scratch[shard_of + scratch[at + P_FIRST] + q] = p
-    shards[S_COUNT], shards[S_OF], shards[S_TABLE], shards[S_END] = count, shard_of, table, holders
+    shards[S_COUNT], shards[S_END], shards[S_TASKS] = count, holders, task
     return True
 
 
