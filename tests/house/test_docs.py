@@ -19,7 +19,7 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted((ROOT / "docs").glob("*.md"))
 FENCE = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```$(?:\n\n```text\n(.*?)^```$)?", re.MULTILINE | re.DOTALL)
-EXTENSIBLE = ("agents", "sim.models", "sim.costs")
+EXTENSIBLE = ("agents", "sim.models", "sim.costs", "experiments.figures")
 TRACKED = ("experiments/run.py", "experiments/simulate.py")
 
 
