@@ -6,9 +6,14 @@ import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hydra.core.hydra_config import HydraConfig
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+DOTS_PER_INCH = 150
 
 
 class RunFolder:
@@ -29,6 +34,11 @@ class RunFolder:
         """Write a table."""
         with self._draft(name) as draft, draft.open("w", newline="") as file:
             csv.writer(file).writerows([header, *rows])
+
+    def write_png(self, name: str, picture: "Figure") -> None:
+        """Write a picture of matplotlib."""
+        with self._draft(name) as draft:
+            picture.savefig(draft, format="png", dpi=DOTS_PER_INCH)
 
     @contextmanager
     def _draft(self, name: str) -> Iterator[Path]:
