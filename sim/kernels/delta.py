@@ -7,6 +7,7 @@ from sim.kernels.blocks import copy_to, pack, release_block
 from sim.kernels.edges import E_COUNT, E_SRC_LIST, build_edge
 from sim.kernels.groups import G_HELD, G_NUM_HELD, build_group
 from sim.kernels.headroom import add_work, choose_rows, find_gain, find_tail, group_bound, keep_gain, work_bound
+from sim.kernels.kernel import kernel
 from sim.kernels.layout import (
     BASE,
     BYTES,
@@ -59,7 +60,7 @@ from sim.kernels.timeline import simulate
 from sim.kernels.waiting import count_block, keep_counts, note_reach
 
 
-@njit(cache=True, _nrt=False)
+@kernel
 def add_block(tb, rows, st, b, sign):
     """Add (or take away) what block ``b`` keeps on each device and does on each resource.
 
@@ -92,7 +93,7 @@ def add_block(tb, rows, st, b, sign):
                 load[arena[r]] += exe
 
 
-@njit(cache=True, _nrt=False)
+@kernel
 def add_up(tb, st):
     """What is summed over all groups and devices. Modified in place: the proposal's serial time and overflow."""
     serial, overflow = 0, 0
@@ -103,7 +104,7 @@ def add_up(tb, st):
     st.num[NEW_SERIAL_SUM], st.num[NEW_OVERFLOW] = serial, overflow
 
 
-@njit(cache=True, _nrt=False, nogil=True)
+@kernel
 def full(tb, rows, st, config_rows, config_ptr, config_devices):
     """Build the task graph of a strategy from nothing and simulate all of it.
 
@@ -169,7 +170,7 @@ def rebuild(tb, rows, st):
     return full(tb, rows, st, config_rows, config_ptr, devices)
 
 
-@njit(cache=True, _nrt=False)
+@kernel
 def keep_timeline(tb, st):
     """Make the proposal's timeline the accepted one.
 
@@ -189,7 +190,7 @@ def keep_timeline(tb, st):
     num[SERIAL_SUM], num[OVERFLOW] = num[NEW_SERIAL_SUM], num[NEW_OVERFLOW]
 
 
-@njit(cache=True, _nrt=False)
+@kernel
 def find_cut(tb, st, i, old):
     """The earliest (time, key) at which a new config of operator ``i`` can change the timeline.
 
@@ -244,7 +245,7 @@ def find_cut(tb, st, i, old):
     return best_time, best_key, first
 
 
-@njit(cache=True, _nrt=False)
+@kernel
 def withdraw(tb, rows, st, i):
     """Save the blocks that a new config of operator ``i`` replaces, and take away what they keep and do.
 
@@ -279,13 +280,13 @@ def withdraw(tb, rows, st, i):
     num[NUM_SAVED], num[NUM_NEAR] = saved, near
 
 
-@njit(cache=True, _nrt=False)
+@kernel
 def stop(st, bound, serial):
     """Say that the proposal is cut off by ``bound`` of its makespan. Modified in place: ``st.num``."""
     st.num[IS_CUTOFF], st.num[NEW_MAKESPAN], st.num[NEW_SERIAL_SUM], st.num[POPPED] = 1, bound, serial, 0
 
 
-@njit(cache=True, _nrt=False, nogil=True)
+@kernel
 def propose(tb, rows, st, i, row, num_parts, cutoff):
     """Price a new config of operator ``i``: degrees ``row`` on ``st.devices[:num_parts]``.
 
@@ -335,7 +336,7 @@ def propose(tb, rows, st, i, row, num_parts, cutoff):
     return status
 
 
-@njit(cache=True, _nrt=False, nogil=True)
+@kernel
 def reject(st):
     """Forget the proposal. Modified in place: the replaced blocks, the free lists."""
     num, block, saved_id = st.num, st.block, st.saved_id
@@ -346,7 +347,7 @@ def reject(st):
     num[NUM_SAVED], num[NUM_BUILT] = 0, 0
 
 
-@njit(cache=True, _nrt=False, nogil=True)
+@kernel
 def accept(tb, st):
     """Keep the proposal. Modified in place: the replaced blocks' slots become free; timeline, memory and scalars."""
     keep_gain(tb, st, st.saved_id[0])

@@ -5,11 +5,10 @@ before anything has changed keep their times: they are walked through in their o
 rest is simulated.
 """
 
-from numba import njit
-
 from sim.kernels.edges import E_COUNT, E_DST_LIST, E_IN, E_OUT, E_SRC_LIST
 from sim.kernels.groups import G_ENTRY, G_NUM_PARTS, G_PARTS, G_SUCC
 from sim.kernels.headroom import start_rest
+from sim.kernels.kernel import kernel
 from sim.kernels.layout import (
     BASE,
     DONE,
@@ -46,7 +45,7 @@ from sim.kernels.waiting import count_changed, force_sources
 LOW_HALF = (1 << WAIT_BITS) - 1
 
 
-@njit(cache=True, _nrt=False)
+@kernel
 def push(heap_time, heap_key, heap_task, size, time, key, task):
     """Enqueue a task by (time, key) in a binary heap; returns the new size. Modified in place: the heap."""
     k = size
@@ -60,7 +59,7 @@ def push(heap_time, heap_key, heap_task, size, time, key, task):
     return size + 1
 
 
-@njit(cache=True, _nrt=False)
+@kernel
 def sift(heap_time, heap_key, heap_task, size, time, key, task):
     """Put a task in the first one's place. Modified in place: the heap."""
     k = 0
@@ -81,7 +80,7 @@ def sift(heap_time, heap_key, heap_task, size, time, key, task):
     heap_time[k], heap_key[k], heap_task[k] = time, key, task
 
 
-@njit(cache=True, _nrt=False)
+@kernel
 def simulate(tb, st, i, cut_position, cut_time, cut_key, cutoff):
     """Simulate the task graph, keeping the first ``cut_position`` tasks of the accepted timeline.
 
