@@ -7,7 +7,7 @@ from sim.kernels.blocks import copy_to, pack, release_block
 from sim.kernels.edges import E_COUNT, E_SRC_LIST, build_edge
 from sim.kernels.groups import G_HELD, G_NUM_HELD, build_group
 from sim.kernels.headroom import add_work, choose_rows, find_gain, find_tail, group_bound, keep_gain, work_bound
-from sim.kernels.kernel import kernel
+from sim.kernels.kernel import inlined, kernel
 from sim.kernels.layout import (
     BASE,
     BYTES,
@@ -60,7 +60,7 @@ from sim.kernels.timeline import simulate
 from sim.kernels.waiting import count_block, keep_counts, note_reach
 
 
-@kernel
+@inlined
 def add_block(tb, rows, st, b, sign):
     """Add (or take away) what block ``b`` keeps on each device and does on each resource.
 
@@ -93,7 +93,7 @@ def add_block(tb, rows, st, b, sign):
                 load[arena[r]] += exe
 
 
-@kernel
+@inlined
 def add_up(tb, st):
     """What is summed over all groups and devices. Modified in place: the proposal's serial time and overflow."""
     serial, overflow = 0, 0
@@ -190,7 +190,7 @@ def keep_timeline(tb, st):
     num[SERIAL_SUM], num[OVERFLOW] = num[NEW_SERIAL_SUM], num[NEW_OVERFLOW]
 
 
-@kernel
+@inlined
 def find_cut(tb, st, i, old):
     """The earliest (time, key) at which a new config of operator ``i`` can change the timeline.
 
@@ -245,7 +245,7 @@ def find_cut(tb, st, i, old):
     return best_time, best_key, first
 
 
-@kernel
+@inlined
 def withdraw(tb, rows, st, i):
     """Save the blocks that a new config of operator ``i`` replaces, and take away what they keep and do.
 

@@ -7,11 +7,11 @@ to time t is at t + the rest of that work + the tail, at least, when the iterati
 
 from sim.kernels.blocks import copy_to
 from sim.kernels.groups import G_ENTRY, G_NUM_PARTS, G_SUCC
-from sim.kernels.kernel import kernel
+from sim.kernels.kernel import inlined, kernel
 from sim.kernels.layout import BASE, EXE, GROUP, KIND, PARTS, ROW, SEG, TAIL, TASKS, TIMES, TRAINING
 
 
-@kernel
+@inlined
 def find_tail(tb, st, b):
     """Note the least time between a gradient's completion and the end of the tasks that it makes group block ``b`` do.
 
@@ -37,7 +37,7 @@ def find_tail(tb, st, b):
     block[b, TAIL] = least
 
 
-@kernel
+@inlined
 def part_ns(tb, rows, row, device):
     """Forward and backward time of a part with degrees ``row``."""
     kind, kinds = tb.device[device, KIND], tb.update.shape[0]
@@ -45,7 +45,7 @@ def part_ns(tb, rows, row, device):
     return forward + rows[row, TIMES + kinds + kind] if tb.flags[TRAINING] else forward
 
 
-@kernel
+@inlined
 def find_gain(tb, rows, st, i, row, num_parts):
     """What new degrees ``row`` of operator ``i`` on ``st.devices[:num_parts]`` add to each device's work.
 
@@ -61,7 +61,7 @@ def find_gain(tb, rows, st, i, row, num_parts):
         gain[devices[k]] += part_ns(tb, rows, row, devices[k])
 
 
-@kernel
+@inlined
 def work_bound(tb, st, i, num_parts):
     """A lower bound of the makespan from the devices that get work: before any block is built."""
     n, block, work, gain, devices = tb.op.shape[0], st.block, st.work, st.gain, st.devices
@@ -78,7 +78,7 @@ def work_bound(tb, st, i, num_parts):
     return bound
 
 
-@kernel
+@inlined
 def group_bound(tb, st, g):
     """A lower bound of the makespan from the synchronisation of group ``g``, just built for the proposal."""
     tail, highest = st.block[tb.op.shape[0] + tb.edge.shape[0] + g, TAIL], 0
@@ -122,7 +122,7 @@ def choose_rows(tb, st):
         st.row[device] = best
 
 
-@kernel
+@inlined
 def start_rest(tb, st, i):
     """The least time from the start of the iteration to its end that each resource allows in a proposal.
 

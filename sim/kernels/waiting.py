@@ -2,7 +2,7 @@
 
 from sim.kernels.edges import E_COUNT, E_DST_LIST, E_IN, E_OUT
 from sim.kernels.groups import G_DEGREE
-from sim.kernels.kernel import kernel
+from sim.kernels.kernel import inlined, kernel
 from sim.kernels.layout import (
     BASE,
     DST,
@@ -25,7 +25,7 @@ from sim.kernels.layout import (
 )
 
 
-@kernel
+@inlined
 def count_block(tb, st, b, counts, column):
     """Count the predecessors of a block's tasks.
 
@@ -81,7 +81,7 @@ def count_block(tb, st, b, counts, column):
     return unread
 
 
-@kernel
+@inlined
 def count_changed(tb, st, epoch):
     """Count the predecessors that the proposal changes: of its new blocks, and of their neighbours.
 
@@ -106,7 +106,7 @@ def keep_counts(tb, st):
             st.last[b] = -1
 
 
-@kernel
+@inlined
 def force_sources(tb, st, i):
     """Mark the blocks whose tasks a proposal's new tasks wait for.
 
