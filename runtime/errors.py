@@ -1,0 +1,13 @@
+"""Faults in what a user asks the runtime to run; each keeps the offending values as fields."""
+
+
+class RuntimeRoomError(ValueError):
+    """A problem, strategy or option that the runtime cannot run."""
+
+
+class UnsupportedOperatorError(RuntimeRoomError):
+    """An operator that the simulator can price but the runtime cannot compute."""
+
+    def __init__(self, operator: str, reason: str) -> None:
+        self.operator, self.reason = operator, reason
+        super().__init__(f"operator '{operator}' cannot be run: {reason}")
