@@ -18,7 +18,8 @@ def attention(part: Part) -> tuple[Tensor, ...]:
         bias = part.weights[3 + number].flatten() if part.operator.attribute("bias") else None
         heads = functional.linear(source, kernel.flatten(0, 1), bias)
         projected.append(heads.reshape(*heads.shape[:2], *kernel.shape[:2]).transpose(1, 2))
-    return (functional.scaled_dot_product_attention(*projected).transpose(1, 2),)
+    query, key, value = projected
+    return (functional.scaled_dot_product_attention(query, key, value).transpose(1, 2),)
 
 
 def luong_attention(part: Part) -> tuple[Tensor, ...]:
