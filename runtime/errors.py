@@ -11,3 +11,11 @@ class UnsupportedOperatorError(RuntimeRoomError):
     def __init__(self, operator: str, reason: str) -> None:
         self.operator, self.reason = operator, reason
         super().__init__(f"operator '{operator}' cannot be run: {reason}")
+
+
+class TooFewRanksError(RuntimeRoomError):
+    """A strategy that uses more devices than there are ranks."""
+
+    def __init__(self, num_needed: int, num_ranks: int) -> None:
+        self.num_needed, self.num_ranks = num_needed, num_ranks
+        super().__init__(f"the strategy uses device {num_needed - 1} and needs {num_needed} ranks, but there are {num_ranks}")

@@ -16,6 +16,10 @@ def lstm(part: Part) -> Steps[tuple[Tensor, ...]]:
     """
     source, hidden, cell = _sources(part)
     weights = [weight.flatten(0, 1) for weight in part.weights]
+    if len(weights) > 2:
+        # Both biases have the same gradient, and behind views autograd would give both leaves one storage for it, in
+        # which the gradients of a second operator of the group were added up twice.
+        weights[3] = weights[3] * 1.0
     if part.is_whole_group and part.span[2] == (0, part.operator.sizes[2]):
         state = (hidden[None], cell[None])
         has_bias = bool(part.operator.attribute("bias"))
