@@ -5,13 +5,12 @@ import os
 import signal
 import tempfile
 import time
-from collections.abc import Sequence
 from datetime import timedelta
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, NoReturn
 
 from torch import distributed as dist
 
@@ -20,12 +19,15 @@ from runtime.initial_state import DataSource, RandomData
 from runtime.options import RankOptions, RunOptions
 from runtime.program import build_program
 from runtime.rank_process import run_job, serve, settle
-from runtime.result import RankResult, RunResult
+from runtime.result import RunResult
 from sim.problem import Problem
 from sim.strategy import Strategy
 
 GRACE_SECONDS = 1.0
 """For which a failure is looked into: ranks that lost a killed one may report before its death is known."""
+
+POLL_SECONDS = 0.01
+"""Between two looks at the ranks meanwhile."""
 
 STOP_SECONDS = 5.0
 """For which ranks may end by themselves before they are killed."""
@@ -137,57 +139,55 @@ class Ranks:
             for connection in self._connections:
                 connection.send((program, data, options))
         except OSError:
-            self._fail()
-        answers: Sequence[RankResult] = self._answers()
-        return RunResult(program, task_graph, tuple(answers))
+            self._fail({})
+        return RunResult(program, task_graph, tuple(self._answers()))
 
     def _answers(self) -> list[Any]:
         """One answer of each rank."""
         answers: dict[int, Any] = {}
         while len(answers) < self.num_ranks:
-            silent = {self._connections[r]: r for r in range(self.num_ranks) if r not in answers}
+            silent = [rank for rank in range(self.num_ranks) if rank not in answers]
             # Also ranks that have answered may die, and leave the others waiting.
-            ready = wait([*silent, *(process.sentinel for process in self._processes)])
-            for connection in ready:
-                if connection not in silent:
-                    self._fail()
-                rank = silent[connection]
-                try:
-                    what, answer = connection.recv()
-                except (EOFError, OSError):
-                    self._fail()
-                if what == "failed":
-                    self._fail((rank, answer))
-                answers[rank] = answer
+            wait([*(self._connections[rank] for rank in silent), *(process.sentinel for process in self._processes)])
+            if not all(process.is_alive() for process in self._processes):
+                self._fail({})
+            for rank in silent:
+                if (answer := self._receive(rank)) is None:
+                    continue
+                if answer[0] == "failed":
+                    self._fail({rank: answer[1]})
+                answers[rank] = answer[1]
         return [answers[rank] for rank in range(self.num_ranks)]
 
-    def _fail(self, first: tuple[int, str] | None = None) -> None:
+    def _receive(self, rank: int) -> tuple[str, Any] | None:
+        """A rank's answer, if it has given one."""
+        try:
+            return self._connections[rank].recv() if self._connections[rank].poll() else None
+        except (EOFError, OSError):
+            return None
+
+    def _fail(self, failed: dict[int, str]) -> NoReturn:
         """End all ranks and name the one to blame: one that was killed, else the first that reported.
+
+        Args:
+            failed: what has been reported.
 
         Raises:
             RankFailedError: always.
         """
-        failed = dict([first]) if first else {}
         deadline = time.monotonic() + GRACE_SECONDS
-        while (left := deadline - time.monotonic()) > 0 and not self._killed():
-            open_connections = [c for r, c in enumerate(self._connections) if r not in failed and not c.closed]
-            for connection in wait(open_connections, left) if open_connections else []:
-                rank = self._connections.index(connection)  # type: ignore[arg-type]
-                try:
-                    what, answer = self._connections[rank].recv()
-                    if what == "failed":
-                        failed[rank] = answer
-                except (EOFError, OSError):
-                    self._connections[rank].close()
-            time.sleep(0.01)
+        while time.monotonic() < deadline and not self._killed():
+            for rank in range(self.num_ranks):
+                answer = self._receive(rank)
+                if answer is not None and answer[0] == "failed":
+                    failed.setdefault(rank, answer[1])
+            time.sleep(POLL_SECONDS)
         killed = self._killed()
+        ended = [(rank, process.exitcode) for rank, process in enumerate(self._processes)]
         self._kill()
-        if killed:
-            raise RankFailedError(*killed[0])
-        for rank, sentence in failed.items():
-            raise RankFailedError(rank, f"failed: {sentence}")
-        ended = next(r for r, process in enumerate(self._processes) if process.exitcode is not None)
-        raise RankFailedError(ended, f"ended with exit code {self._processes[ended].exitcode}")
+        reasons = [*killed, *((rank, f"failed: {sentence}") for rank, sentence in failed.items())]
+        reasons += [(rank, f"ended with exit code {code}") for rank, code in ended if code is not None]
+        raise RankFailedError(*reasons[0])
 
     def _killed(self) -> list[tuple[int, str]]:
         """Ranks that a signal ended, and its name."""
