@@ -81,6 +81,14 @@ class Activations:
         # For each destination part, how many messages its gradient is sent in.
         self._num_messages: dict[tuple[Edge, int], int] = {}
         self._needed: dict[tuple[Edge, int], Box] = {}
+        self._written = {
+            (position, part): [
+                written_box(operator, output, config.box(operator, part)) for output in range(len(operator.outputs))
+            ]
+            for position, (operator, config) in enumerate(zip(graph.operators, configs, strict=True))
+            for part, device_id in enumerate(config.devices)
+            if device_id == rank
+        }
         for edge, flows in program.flows.items():
             self._incoming[edge.dst].append(edge)
             for part, device_id in enumerate(configs[edge.dst].devices):
@@ -104,11 +112,6 @@ class Activations:
                 self._num_messages[edge, part] = self._num_messages.get((edge, part), 0) + 1
         if flow.src_device == self.rank:
             self._local.setdefault((edge.src, flow.src_part), []).append((edge, flow))
-
-    def written(self, edge: Edge, part: int) -> Box:
-        """The box of the edge's tensor that a source part writes."""
-        operator = self.program.graph.operators[edge.src]
-        return written_box(operator, edge.output, self.program.configs[edge.src].box(operator, part))
 
     def clear(self) -> None:
         """Let go what is left at the end of an iteration: of the forward pass alone, what no backward task took."""
@@ -137,9 +140,7 @@ class Activations:
         self.open[operator, part] = opened
         if operator in self.program.terminals:
             return
-        source = self.program.graph.operators[operator]
-        span = self.program.configs[operator].box(source, part)
-        opened.gradients = [Gradient(written_box(source, output, span)) for output in range(len(source.outputs))]
+        opened.gradients = [Gradient(box) for box in self._written[operator, part]]
         for edge, flow in self._local.get((operator, part), []):
             held = opened.gradients[edge.output].box
             output = outputs[edge.output].detach()
@@ -178,8 +179,8 @@ class Activations:
         """The pieces of a transfer's message, on its sender."""
         edge, flow = step.edge, step.flow
         if not step.is_backward:
-            held, opened = self.written(edge, flow.src_part), self.open[edge.src, flow.src_part]
-            output = opened.outputs[edge.output].detach()
+            held = self._written[edge.src, flow.src_part][edge.output]
+            output = self.open[edge.src, flow.src_part].outputs[edge.output].detach()
             yield from (region(output, held, piece) for piece in step.pieces)
             return
         for piece in step.pieces:
