@@ -47,14 +47,15 @@ class Gradient:
 
     def add(self, box: Box, gradient: Tensor) -> None:
         """Add the gradient of one box; it may be kept, but is not modified."""
-        if box == self.box and self.tensor is None:
-            self.tensor = gradient
+        if box == self.box and not self._is_own:
+            self._is_own = self.tensor is not None
+            self.tensor = gradient if self.tensor is None else self.tensor + gradient
             return
-        if not self._is_own:
-            zeros = gradient.new_zeros(sizes_of(self.box))
-            self.tensor = zeros if self.tensor is None else self.tensor.clone()
-            self._is_own = True
-        assert self.tensor is not None
+        if self.tensor is None:
+            self.tensor = gradient.new_zeros(sizes_of(self.box))
+        elif not self._is_own:
+            self.tensor = self.tensor.clone()
+        self._is_own = True
         region(self.tensor, self.box, box).add_(gradient)
 
 
@@ -126,6 +127,7 @@ class Activations:
 
     def _assemble(self, edge: Edge, part: int) -> Tensor:
         needed, pieces = self._needed[edge, part], self._pieces.pop((edge, part), [])
+        assert sum(volume(box) for box, _ in pieces) == volume(needed), "something has not arrived"
         if len(pieces) == 1 and pieces[0][0] == needed:
             whole = pieces[0][1].detach()
         else:

@@ -61,8 +61,8 @@ class Rank:
             for step in computes
         }
         self._parts: dict[PartKey, Part] = {}
-        # Transfers that have been posted for each part, and reductions for each shard, that nobody has taken yet.
         self._arriving = _arriving(program, transport.rank)
+        # Steps that bring gradients of each shard, and those that bring updated weights, not waited for yet.
         self._reducing: dict[ShardKey, list[int]] = {}
         self._pulled: list[MessageStep] = []
         self._losses: list[Tensor] = []
@@ -126,8 +126,7 @@ class Rank:
                 data = tuple(
                     box.to(self._device, options.dtype if box.is_floating_point() else torch.int64) for box in boxes
                 )
-                seed = dropout_seed(options.seed, iteration)
-                self._parts[position, number] = Part(operator, span, (), data, weights, is_terminal, seed)
+                self._parts[position, number] = Part(operator, span, (), data, weights, is_terminal)
 
     def _run(self, step: Step, iteration: int) -> None:
         match step:
