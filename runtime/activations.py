@@ -196,7 +196,7 @@ class Activations:
         """Hand the pieces of a transfer's message to whom they are for, on its receiver."""
         edge, flow = step.edge, step.flow
         counts = [volume(piece) for piece in step.pieces]
-        for piece, flat in zip(step.pieces, message.split(counts), strict=True):
+        for piece, flat in zip(step.pieces, torch.split(message, counts), strict=True):
             tensor = flat.view(sizes_of(piece))
             if step.is_backward:
                 self.open[edge.src, flow.src_part].gradients[edge.output].add(piece, tensor)

@@ -18,4 +18,17 @@ class TooFewRanksError(RuntimeRoomError):
 
     def __init__(self, num_needed: int, num_ranks: int) -> None:
         self.num_needed, self.num_ranks = num_needed, num_ranks
-        super().__init__(f"the strategy uses device {num_needed - 1} and needs {num_needed} ranks, but there are {num_ranks}")
+        super().__init__(
+            f"the strategy uses device {num_needed - 1} and needs {num_needed} ranks, but there are {num_ranks}"
+        )
+
+
+class RankFailedError(RuntimeError):
+    """A rank that died or gave up; the job has ended."""
+
+    def __init__(self, rank: int, reason: str) -> None:
+        self.rank, self.reason = rank, reason
+        super().__init__(f"rank {rank} {reason}")
+
+    def __reduce__(self) -> tuple[type["RankFailedError"], tuple[int, str]]:
+        return type(self), (self.rank, self.reason)

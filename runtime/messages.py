@@ -38,7 +38,8 @@ class Messages:
         self._device, self._dtype = device, dtype
         self._posted_before = _post_ahead(program.steps_of(transport.rank), transport.rank, receive_ahead)
         self._unit_elements = [
-            program.graph.operators[members[0]].num_weight_elements // program.graph.operators[members[0]].num_weight_units
+            program.graph.operators[members[0]].num_weight_elements
+            // program.graph.operators[members[0]].num_weight_units
             for members in program.graph.weight_groups.values()
         ]
         self._awaited: dict[int, tuple[Handle, Tensor]] = {}
@@ -95,7 +96,7 @@ def packed(tensors: Sequence[Tensor]) -> Tensor:
 
 def unpacked(vector: Tensor, like: Sequence[Tensor]) -> list[Tensor]:
     """Views of a vector in the sizes of other tensors."""
-    pieces = vector.split([tensor.numel() for tensor in like])
+    pieces = torch.split(vector, [tensor.numel() for tensor in like])
     return [piece.view(tensor.shape) for piece, tensor in zip(pieces, like, strict=True)]
 
 

@@ -4,11 +4,11 @@ The order is that of the simulated timeline: tasks of the plain task graph by (s
 waits for, where the parts of an exchange group count as one step at the start of the last of them. Each rank's program
 is the restriction of this order to the steps that it takes part in.
 
-No deadlock: sending never blocks (a message is buffered until it is taken), so a rank blocks only on a message that
-another sends, or in a collective of an exchange or a synchronisation. All ranks of such a step pass it in the same order
-relative to every other step that they share, because all follow one total order. Take the first step of that order which
-is not done: each of its ranks has finished all its earlier steps, for they come earlier in the total order and are done;
-so all of its ranks are there, its messages have been sent at earlier steps, and it can proceed. Hence some rank always can.
+No deadlock: sending never blocks (a message is kept until it is taken), nor does starting an all-reduce, so that a rank
+blocks only on a message or an all-reduce that others start at an earlier step, or in an exchange, which is one step of
+all its ranks. Take the first step of the total order that is not done. All steps before it are done, so each of its
+ranks has nothing else left to do first and is there, and all that it waits for has been started. So it will be done,
+and by induction all are.
 """
 
 import heapq
@@ -87,9 +87,7 @@ class Program:
         return tuple(sets)
 
 
-def build_program(
-    problem: Problem, strategy: Strategy, *, num_ranks: int | None = None
-) -> tuple[Program, TaskGraph]:
+def build_program(problem: Problem, strategy: Strategy, *, num_ranks: int | None = None) -> tuple[Program, TaskGraph]:
     """The program of one iteration, and the simulated task graph that its order and its task ids come from.
 
     Args:
@@ -240,7 +238,9 @@ class _Order:
         if stage == 0:
             return [ReduceStep(0, (task.id,), shard.holders, group, s) for s, shard in enumerate(shards)]
         return [
-            UpdateStep(0, (task.id,), (rank,), group, tuple(s for s, shard in enumerate(shards) if rank in shard.holders))
+            UpdateStep(
+                0, (task.id,), (rank,), group, tuple(s for s, shard in enumerate(shards) if rank in shard.holders)
+            )
             for rank in dict.fromkeys(rank for shard in shards for rank in shard.holders)
         ]
 

@@ -1,6 +1,5 @@
 """Rank: runs one rank's share of a program, iteration by iteration."""
 
-import resource
 from dataclasses import replace
 
 import numpy as np
@@ -16,6 +15,7 @@ from runtime.messages import Messages, packed, unpacked
 from runtime.options import RunOptions
 from runtime.part_function import run_parts
 from runtime.parts.part import Part
+from runtime.peak_memory import PeakMemory
 from runtime.program import Program
 from runtime.rank_exchanger import exchanger_of
 from runtime.result import RankIteration, RankResult, ShardKey
@@ -40,13 +40,11 @@ class Rank:
         self, program: Program, *, transport: Transport, data: DataSource, options: RunOptions, device: torch.device
     ) -> None:
         self._program, self._options, self._data, self._device = program, options, data, device
-        self._memory_before = _peak_memory_bytes(device)
+        self._memory = PeakMemory(device)
         self._log = EventLog(device=device, is_timed=options.is_timed)
         self._transport = ObservedTransport(transport, self._log)
         self._steps = program.steps_of(transport.rank)
-        self._weights = WeightStore(
-            program, transport.rank, seed=options.seed, device=device, dtype=options.dtype
-        )
+        self._weights = WeightStore(program, transport.rank, seed=options.seed, device=device, dtype=options.dtype)
         self._activations = Activations(program, transport.rank, device=device, dtype=options.dtype)
         self._messages = Messages(
             program,
@@ -81,7 +79,7 @@ class Rank:
             iterations,
             dict(self._transport.sent_bytes),
             dict(self._transport.collective_bytes),
-            _peak_memory_bytes(self._device) - self._memory_before,
+            self._memory.bytes,
             {key: _arrays(tensors) for key, tensors in weights.items()},
             {key: _arrays(tensors) for key, tensors in self._gradients.items()},
         )
@@ -116,7 +114,8 @@ class Rank:
             is_terminal = position in self._program.terminals
             needs = data_needs(operator, is_terminal=is_terminal)
             for number in (part for part, device in enumerate(config.devices) if device == rank):
-                span, weights = config.box(operator, number), ()
+                span = config.box(operator, number)
+                weights: tuple[Tensor, ...] = ()
                 if operator.weight is not None:
                     weights = self._weights.leaf(operator.weight.group, weight_interval(operator, config, number))
                 boxes = (self._data.box(operator, need, need.box(span), iteration) for need in needs)
@@ -241,12 +240,6 @@ def _arriving(program: Program, rank: int) -> dict[tuple[int, int, bool], list[T
             for part in parts:
                 arriving.setdefault((operator, part, step.is_backward), []).append(step)
     return arriving
-
-
-def _peak_memory_bytes(device: torch.device) -> int:
-    if device.type == "cuda":
-        return torch.cuda.max_memory_allocated(device)
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def _arrays(tensors: list[Tensor]) -> list[NDArray[np.float64]]:

@@ -22,8 +22,9 @@ class Event:
 
     Attributes:
         step: number of the program's step that it belongs to.
-        kind: ``wait`` is the time for which the rank was blocked until the step's message or collective was there;
-            ``send`` and ``reduce`` are the time to start one.
+        kind: ``compute`` is all of a forward or backward step, its ``exchange`` events included; ``send`` and
+            ``reduce`` are the time to start a message or an all-reduce, ``wait`` that for which the rank was blocked
+            until one was done.
         start_ns: since the iteration's start on this rank.
         end_ns: likewise.
     """
@@ -60,8 +61,7 @@ class RankResult:
         iterations: in order.
         sent_bytes: in one iteration, for each receiving rank, of transfers and of a parameter server's messages.
         collective_bytes: in one iteration, for each set of ranks, what this rank gave to exchanges and all-reduces.
-        peak_memory_bytes: GPU: the most that PyTorch had allocated. CPU: growth of the process's peak resident set
-            (``ru_maxrss``) from before its weights were made; PyTorch and its libraries are not part of it.
+        peak_memory_bytes: from before its weights were made, see ``runtime.peak_memory``.
         weights: of each shard, after the last iteration; empty unless asked for.
         gradients: of each shard, in the last iteration, where this rank updated it; empty unless asked for.
     """
@@ -104,8 +104,8 @@ class RunResult:
         """Start and end of each task, ns from the first rank's start.
 
         A transfer or synchronisation starts when its first sender starts it and ends when the last receiver, who may
-        have been busy, finds it done. An exchange happens within its forward or backward tasks and is missing here, as
-        are the gathers of ZeRO, which runs as an all-reduce.
+        have been busy, finds it done. An exchange lies within its forward or backward tasks. What the runtime does not
+        do (the gathers of ZeRO, which runs as an all-reduce; reductions of a single holder) is missing.
         """
         start = min(rank.iterations[iteration].origin_ns for rank in self.ranks)
         spans: dict[int, tuple[int, int]] = {}
@@ -124,8 +124,9 @@ class RunResult:
         step = self.program.steps[event.step]
         if not isinstance(step, ComputeStep):
             return step.task_ids
-        parts = zip(step.devices, step.task_ids, strict=False)  # behind the parts' tasks there may be an exchange
-        return tuple(task for device, task in parts if device == rank)
+        if event.kind == "exchange":
+            return step.task_ids[len(step.parts) :]
+        return tuple(step.task_ids[i] for i, device in enumerate(step.devices) if device == rank)
 
     def measured_task_graph(self, iteration: int) -> TaskGraph:
         """The task graph with measured times in place of simulated ones, for ``sim.timeline.write_timeline``."""

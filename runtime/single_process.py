@@ -45,7 +45,7 @@ def run_single_process(graph: OperatorGraph, *, data: DataSource, options: RunOp
             tensor.grad = None
         loss = _loss(graph, weights, data, options, iteration)
         if loss.requires_grad:
-            loss.backward()
+            torch.autograd.backward(loss)
         losses.append(loss.item())
         with torch.no_grad():
             for tensor in (tensor for group in weights.values() for tensor in group):

@@ -102,3 +102,9 @@ class DistributedTransport:
     def barrier(self) -> None:
         """See ``Transport``."""
         dist.barrier()
+
+    def close(self) -> None:
+        """Give up the process groups."""
+        for group in (*self._exchanges.values(), *self._synchronisations.values()):
+            if group is not dist.GroupMember.NON_GROUP_MEMBER:
+                dist.destroy_process_group(group)

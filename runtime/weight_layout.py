@@ -60,6 +60,11 @@ def check_weight_groups(graph: OperatorGraph) -> None:
                 raise UnsupportedOperatorError(operator.name, f"it shares weights with '{first}' of another layout")
 
 
+def _gain(operator: Operator) -> int:
+    """Variance lost to a ReLU (He 2015, arXiv 1502.01852)."""
+    return 2 if operator.attribute("relu") else 1
+
+
 def _bias(operator: Operator, units: int, *names: str) -> tuple[WeightTensor, ...]:
     return tuple(_spread(name, (units,), 0.1) for name in names) if operator.attribute("bias") else ()
 
@@ -74,7 +79,7 @@ def _norm(units: int) -> tuple[WeightTensor, ...]:
 
 def _conv2d(operator: Operator, units: int) -> tuple[WeightTensor, ...]:
     inner = tuple(operator.attribute(name) for name in ("in_channels", "kernel_height", "kernel_width"))
-    kernel = _spread("kernel", (units, *inner), math.sqrt(2 / math.prod(inner)))
+    kernel = _spread("kernel", (units, *inner), math.sqrt(_gain(operator) / math.prod(inner)))
     norm = _norm(units) if operator.attribute("batch_norm") else ()
     return (kernel, *_bias(operator, units, "bias"), *norm)
 
@@ -85,11 +90,8 @@ def _only_norm(operator: Operator, units: int) -> tuple[WeightTensor, ...]:
 
 def _linear(operator: Operator, units: int) -> tuple[WeightTensor, ...]:
     features = operator.attribute("features")
-    gain = 2 if operator.attribute("relu") else 1
-    return (
-        _spread("kernel", (units, features), math.sqrt(gain / features)),
-        *_bias(operator, units, "bias"),
-    )
+    kernel = _spread("kernel", (units, features), math.sqrt(_gain(operator) / features))
+    return (kernel, *_bias(operator, units, "bias"))
 
 
 def _embedding(operator: Operator, units: int) -> tuple[WeightTensor, ...]:

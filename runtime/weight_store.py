@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 import torch
 from torch import Tensor
@@ -10,7 +9,6 @@ from torch import Tensor
 from runtime.initial_state import initial_weight
 from runtime.program import Program, ProgramShard
 from runtime.weight_layout import WeightTensor, weight_layout
-from sim.flows import weight_interval
 from sim.operator_graph import Interval
 
 
@@ -66,7 +64,7 @@ class WeightStore:
         number = self._groups[group]
         run = self._run(number, interval)
         if interval not in run.leaves:
-            # ``data`` has a version of its own: an update of one shard does not invalidate what autograd saved of others.
+            # ``data`` has a version of its own: updating one shard does not spoil what autograd saved of others.
             views = self._views(number, run.interval, [tensor.data for tensor in run.tensors], interval)
             run.leaves[interval] = tuple(view.requires_grad_() for view in views)
         return run.leaves[interval]
@@ -109,9 +107,7 @@ class WeightStore:
     def _views(self, group: int, held: Interval, tensors: Sequence[Tensor], interval: Interval) -> list[Tensor]:
         start, length = interval[0] - held[0], interval[1] - interval[0]
         layout = self._layouts[group]
-        return [
-            tensor.narrow(spec.unit_axis, start, length) for tensor, spec in zip(tensors, layout, strict=True)
-        ]
+        return [tensor.narrow(spec.unit_axis, start, length) for tensor, spec in zip(tensors, layout, strict=True)]
 
 
 def _gradient(tensor: Tensor) -> Tensor:

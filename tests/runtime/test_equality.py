@@ -4,7 +4,7 @@ from random import Random
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from random_problems import random_graph, random_generator, random_topology
+from random_problems import random_generator, random_graph, random_topology
 from same_training import assert_same_training
 from thread_ranks import run_in_threads
 

@@ -51,7 +51,7 @@ class Board:
 class Later:
     """A handle that does its work when it is waited for."""
 
-    def __init__(self, work: Callable[[], None]) -> None:
+    def __init__(self, work: Callable[[], object]) -> None:
         self.work = work
 
     def wait(self) -> None:
@@ -71,7 +71,7 @@ class ThreadTransport:
         return Later(lambda: None)
 
     def receive(self, tensor: Tensor, rank: int, tag: int) -> Later:
-        return Later(lambda: [tensor.copy_(self.board.take((rank, self.rank, tag)))] and None)
+        return Later(lambda: tensor.copy_(self.board.take((rank, self.rank, tag))))
 
     def all_gather(self, tensor: Tensor, ranks: tuple[int, ...]) -> list[Tensor]:
         assert tensor.is_contiguous()
@@ -84,7 +84,7 @@ class ThreadTransport:
     def start_all_reduce(self, tensor: Tensor, ranks: tuple[int, ...]) -> Later:
         assert tensor.is_contiguous()
         gather = self._gather("reduce", tensor, ranks)
-        return Later(lambda: [tensor.copy_(sum(gather()))] and None)
+        return Later(lambda: tensor.copy_(sum(gather())))
 
     def _gather(self, what: str, tensor: Tensor, ranks: tuple[int, ...]) -> Callable[[], list[Tensor]]:
         number = self.count.get((what, ranks), 0)
