@@ -21,14 +21,18 @@ from experiments.errors import OptionError
 from experiments.problem import make_space
 from experiments.run_folder import RunFolder
 from runtime.profiler import Profiler, device_name
+from runtime.task_overhead import time_tasks
 from sim.costs.part_shape import describe, kind_of, part_shapes
-from sim.costs.timing import Timing, update_key
+from sim.costs.timing import TASK_KEY, Timing, update_key
 from sim.costs.timing_database import TimingDatabase
 from sim.costs.timing_file import COLUMNS, timing_rows
 from sim.device_kind import DEVICE_KINDS
 from sim.space import SoapSpace
 
 BYTES_PER_KB = 1000
+
+TASK_REPEATS = 100
+"""Iterations from which the executor's own time for a task follows."""
 
 
 @application("profile_operators")
@@ -59,7 +63,7 @@ def main(cfg: DictConfig) -> None:
 
 def all_measurements(space: SoapSpace, profiler: Profiler, update_kb: list[int]) -> dict[str, Callable[[], Timing]]:
     """What the model's space needs: under each key, what measures it."""
-    measurements: dict[str, Callable[[], Timing]] = {}
+    measurements: dict[str, Callable[[], Timing]] = {TASK_KEY: partial(time_tasks, profiler, num_repeats=TASK_REPEATS)}
     for size in update_kb:
         measurements[update_key(size * BYTES_PER_KB)] = partial(profiler.time_update, size * BYTES_PER_KB)
     for shape in part_shapes(space.graph, space):

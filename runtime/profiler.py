@@ -63,6 +63,10 @@ class Profiler:
         dtype: ``fp32``, ``bf16``, or, on a GPU, ``tf32``.
         options: how precisely.
 
+    Attributes:
+        device: where parts are computed.
+        platform: what the times hold for.
+
     Raises:
         RuntimeRoomError: there is no such device, or it has no such dtype.
     """
@@ -73,7 +77,7 @@ class Profiler:
         name, is_gpu = device_name(device), device == "cuda"
         if dtype not in DTYPES or (dtype == "tf32" and not is_gpu):
             raise RuntimeRoomError(f"dtype={dtype}: give fp32 or bf16, or on cuda tf32")
-        self.options, self._device, self._dtype = options, torch.device(device), DTYPES[dtype]
+        self.options, self.device, self._dtype = options, torch.device(device), DTYPES[dtype]
         self._stopwatch: Stopwatch
         if is_gpu:
             torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = dtype == "tf32"
@@ -83,7 +87,7 @@ class Profiler:
             keep_freed_memory()
             self._stopwatch = CpuStopwatch(has_one_thread=num_threads == 1)
         self.platform = Platform(device_kind, name, 0 if is_gpu else num_threads, dtype, torch.__version__)
-        self._flush = torch.zeros(max(1, options.flush_mb * 10**6 // 4), device=self._device)
+        self._flush = torch.zeros(max(1, options.flush_mb * 10**6 // 4), device=self.device)
 
     def time_part(self, graph: OperatorGraph, position: int, degrees: tuple[int, ...]) -> Timing:
         """The times of a part in the middle of an operator.
@@ -92,7 +96,7 @@ class Profiler:
         Weights that other operators share have a gradient already, to which backward adds.
         """
         operator = graph.operators[position]
-        part = make_part(graph, position, degrees, dtype=self._dtype, device=self._device)
+        part = make_part(graph, position, degrees, dtype=self._dtype, device=self.device)
         exchanger = Alone(
             num_parts=math.prod(degrees[dim] for dim in operator.exchange.across) if operator.exchange else 1
         )
@@ -109,6 +113,7 @@ class Profiler:
             return [output for output in outputs if output.requires_grad]
 
         def gradients(roots: Sequence[Tensor]) -> list[Tensor | None]:
+            self._flush.add_(1)  # between its forward and its backward task, much else is computed
             return [None if part.is_terminal else torch.ones_like(root) for root in roots]
 
         return self._repeat(prepare, forward, gradients)
@@ -116,7 +121,7 @@ class Profiler:
     def time_update(self, num_bytes: int) -> Timing:
         """The time of an SGD update of one tensor of weights."""
         num_elements = max(1, num_bytes // self._dtype.itemsize)
-        weight, gradient = (torch.zeros(num_elements, dtype=self._dtype, device=self._device) for _ in range(2))
+        weight, gradient = (torch.zeros(num_elements, dtype=self._dtype, device=self.device) for _ in range(2))
 
         def update() -> list[Tensor]:
             weight.add_(gradient, alpha=-0.01)
