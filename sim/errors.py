@@ -79,10 +79,14 @@ class MissingTimingsError(SimError):
 class AmbiguousTimingsError(SimError):
     """Measured times of several platforms, or of none, fit what was asked for."""
 
-    def __init__(self, path: str, device_kind: str, wanted: Mapping[str, object], platforms: list[str]) -> None:
-        self.path, self.device_kind, self.wanted, self.platforms = path, device_kind, wanted, platforms
-        asked = ", ".join(f"cost.{key}={value}" for key, value in wanted.items()) or "no choice among them"
+    def __init__(
+        self, path: str, device_kind: str, wanted: Mapping[str, object], num_fitting: int, platforms: list[str]
+    ) -> None:
+        self.path, self.device_kind, self.wanted = path, device_kind, wanted
+        self.num_fitting, self.platforms = num_fitting, platforms
+        asked = ", ".join(f"cost.{key}={value}" for key, value in wanted.items())
         super().__init__(
-            f"measured costs {path}: {asked} does not leave one platform of '{device_kind}'; it has "
-            f"{'; '.join(platforms)}; choose by cost.device, cost.num_threads, cost.dtype, cost.torch_version"
+            f"measured costs {path}: of the platforms of '{device_kind}', {num_fitting} fit"
+            f"{f' {asked}' if asked else ''}, not one; choose by cost.device, cost.num_threads, cost.dtype and "
+            f"cost.torch_version among: {'; '.join(platforms)}"
         )

@@ -117,7 +117,8 @@ class MeasuredCost:
             fitting = [platform for platform in of_kind if self._fits(platform)]
             if len(fitting) > 1 or (of_kind and not fitting):
                 wanted = {key: value for key, value in self.wanted.items() if value is not None}
-                raise AmbiguousTimingsError(self.database, device_kind, wanted, [str(p) for p in sorted(of_kind)])
+                names = [str(platform) for platform in sorted(of_kind)]
+                raise AmbiguousTimingsError(self.database, device_kind, wanted, len(fitting), names)
             self._tables[device_kind] = self._timings[fitting[0]] if fitting else {}
         return self._tables[device_kind]
 

@@ -56,6 +56,8 @@ def _read_csv(path: Path) -> dict[Platform, dict[str, Timing]]:
             if tuple(next(reader, ())) != COLUMNS:
                 raise TimingFileError(str(path), f"its columns must be {', '.join(COLUMNS)}")
             for row in reader:
+                if len(row) != len(COLUMNS):
+                    raise ValueError(f"it has {len(row)} columns, not {len(COLUMNS)}")
                 values: list[Any] = [convert(text) for convert, text in zip(_TYPES, row, strict=True)]
                 found.setdefault(Platform(*values[:5]), {})[values[5]] = Timing(*values[6:])
     except (OSError, UnicodeDecodeError, csv.Error) as error:
