@@ -95,6 +95,7 @@ def checked(cfg: DictConfig) -> dict[str, Any]:
     """
     options = resolved(cfg)
     check_options(RankOptions, {"backend": options["backend"]})
+    check_options(measured_topology, {key: options[key] for key in ("name", "device_kind", "memory_gb")})
     for key in ("num_ranks", "num_repeats"):
         least = 2 if key == "num_ranks" else 1
         if type(options[key]) is not int or options[key] < least:

@@ -38,6 +38,8 @@ TASK_REPEATS = 100
 @application("profile_operators")
 def main(cfg: DictConfig) -> None:
     """Time every part shape that the model's space needs and the database lacks."""
+    if type(cfg.num_threads) is not int or cfg.num_threads < 1:
+        raise OptionError("num_threads", f"{cfg.num_threads!r} is not a whole number from 1 on")
     space, folder = make_space(cfg), RunFolder()
     kind = device_kind(cfg)
     console = Console(stderr=True)
