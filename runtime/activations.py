@@ -112,6 +112,9 @@ class Activations:
 
     def clear(self) -> None:
         """Let go what is left at the end of an iteration: of the forward pass alone, what no backward task took."""
+        assert not self._pieces, "something arrived that no part read"
+        assert not self._gradients, "a gradient was not sent"
+        assert not (self.open and self.program.training), "a part did not go backward"
         self.open.clear()
 
     def inputs(self, operator: int, part: int) -> tuple[Tensor, ...]:

@@ -60,11 +60,12 @@ class ObservedTransport:
         self._transport, self._log = transport, log
         self.rank, self.is_ordered = transport.rank, transport.is_ordered
         self.sent_bytes: Counter[int] = Counter()
-        self.collective_bytes: Counter[tuple[int, ...]] = Counter()
+        self.exchanged_bytes: Counter[int] = Counter()
+        self.reduced_bytes: Counter[tuple[int, ...]] = Counter()
 
     def restart(self) -> None:
         """Count from 0."""
-        self.sent_bytes, self.collective_bytes = Counter(), Counter()
+        self.sent_bytes, self.exchanged_bytes, self.reduced_bytes = Counter(), Counter(), Counter()
 
     def send(self, tensor: Tensor, rank: int, tag: int) -> Handle:
         """See ``Transport``."""
@@ -76,21 +77,17 @@ class ObservedTransport:
         """See ``Transport``."""
         return self._transport.receive(tensor, rank, tag)
 
-    def all_gather(self, tensor: Tensor, ranks: tuple[int, ...]) -> list[Tensor]:
+    def all_to_all(self, tensor: Tensor, ranks: tuple[int, ...]) -> Tensor:
         """See ``Transport``."""
-        self.collective_bytes[ranks] += tensor.nbytes
+        for rank, row in zip(ranks, tensor, strict=True):
+            if rank != self.rank:
+                self.exchanged_bytes[rank] += row.nbytes
         with self._log.timed("exchange"):
-            return self._transport.all_gather(tensor, ranks)
-
-    def total(self, tensor: Tensor, ranks: tuple[int, ...]) -> None:
-        """See ``Transport``."""
-        self.collective_bytes[ranks] += tensor.nbytes
-        with self._log.timed("exchange"):
-            self._transport.total(tensor, ranks)
+            return self._transport.all_to_all(tensor, ranks)
 
     def start_all_reduce(self, tensor: Tensor, ranks: tuple[int, ...]) -> Handle:
         """See ``Transport``."""
-        self.collective_bytes[ranks] += tensor.nbytes
+        self.reduced_bytes[ranks] += tensor.nbytes
         with self._log.timed("reduce"):
             return self._transport.start_all_reduce(tensor, ranks)
 

@@ -30,6 +30,10 @@ class Exchanger(Protocol):
         """The sum over all ranks of the group of what each rank gives."""
         ...
 
+    def own_totals(self, tensor: Tensor, dim: int) -> list[Tensor]:
+        """The same of slices: of as many along ``dim`` as the group has parts, those of this rank's positions."""
+        ...
+
 
 class Alone:
     """An exchange group of which only one part is there: what it hears is what it says, once for each part.
@@ -52,6 +56,10 @@ class Alone:
         """The only part's tensor."""
         return tensor
 
+    def own_totals(self, tensor: Tensor, dim: int) -> list[Tensor]:
+        """The only part's slice."""
+        return [tensor.chunk(self.num_parts, dim)[0]]
+
 
 class Together:
     """An exchange group all of whose parts are on this rank.
@@ -70,6 +78,10 @@ class Together:
     def total(self, tensor: Tensor) -> Tensor:
         """What was given."""
         return tensor
+
+    def own_totals(self, tensor: Tensor, dim: int) -> list[Tensor]:
+        """All slices."""
+        return list(tensor.chunk(len(self.positions), dim))
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,14 +134,12 @@ def _answer(request: Request) -> Steps[Tensor]:
 class _AllGather(Function):
     @staticmethod
     def forward(ctx: Any, exchanger: Exchanger, dim: int, *tensors: Tensor) -> Tensor:
-        ctx.exchanger, ctx.dim, ctx.length = exchanger, dim, tensors[0].shape[dim]
+        ctx.exchanger, ctx.dim = exchanger, dim
         return torch.cat(exchanger.gather(tensors), dim)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        total = ctx.exchanger.total(gradient)
-        slices = (total.narrow(ctx.dim, p * ctx.length, ctx.length) for p in ctx.exchanger.positions)
-        return None, None, *slices
+        return None, None, *ctx.exchanger.own_totals(gradient, ctx.dim)
 
 
 class _AllSum(Function):

@@ -60,7 +60,9 @@ class RankResult:
         rank: which one.
         iterations: in order.
         sent_bytes: in one iteration, for each receiving rank, of transfers and of a parameter server's messages.
-        collective_bytes: in one iteration, for each set of ranks, what this rank gave to exchanges and all-reduces.
+        exchanged_bytes: the same of exchanges between the parts of operators.
+        reduced_bytes: in one iteration, for each set of ranks, gradients that were all-reduced; how often each byte is
+            sent is the backend's choice.
         peak_memory_bytes: from before its weights were made, see ``runtime.peak_memory``.
         weights: of each shard, after the last iteration; empty unless asked for.
         gradients: of each shard, in the last iteration, where this rank updated it; empty unless asked for.
@@ -69,7 +71,8 @@ class RankResult:
     rank: int
     iterations: tuple[RankIteration, ...]
     sent_bytes: dict[int, int]
-    collective_bytes: dict[tuple[int, ...], int]
+    exchanged_bytes: dict[int, int]
+    reduced_bytes: dict[tuple[int, ...], int]
     peak_memory_bytes: int
     weights: dict[ShardKey, list[NDArray[np.float64]]] = field(default_factory=dict)
     gradients: dict[ShardKey, list[NDArray[np.float64]]] = field(default_factory=dict)

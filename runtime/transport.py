@@ -36,16 +36,12 @@ class Transport(Protocol):
         """Start to receive into a tensor."""
         ...
 
-    def all_gather(self, tensor: Tensor, ranks: tuple[int, ...]) -> list[Tensor]:
-        """The tensors of equal sizes that all ranks of an ascending set give, in its order."""
-        ...
-
-    def total(self, tensor: Tensor, ranks: tuple[int, ...]) -> None:
-        """Replace a tensor by the sum of those that all ranks of an ascending set give."""
+    def all_to_all(self, tensor: Tensor, ranks: tuple[int, ...]) -> Tensor:
+        """Row i of (ranks, ...) goes to the i-th of an ascending set, whose rows come back."""
         ...
 
     def start_all_reduce(self, tensor: Tensor, ranks: tuple[int, ...]) -> Handle:
-        """Start the same in the background; started in the same order on all ranks of the set."""
+        """Start to replace a tensor by the sum over an ascending set of ranks; all of them in the same order."""
         ...
 
     def barrier(self) -> None:
@@ -83,15 +79,11 @@ class DistributedTransport:
         assert handle is not None
         return handle
 
-    def all_gather(self, tensor: Tensor, ranks: tuple[int, ...]) -> list[Tensor]:
+    def all_to_all(self, tensor: Tensor, ranks: tuple[int, ...]) -> Tensor:
         """See ``Transport``."""
-        everyone = [torch.empty_like(tensor) for _ in ranks]
-        dist.all_gather(everyone, tensor, group=self._exchanges[ranks])
-        return everyone
-
-    def total(self, tensor: Tensor, ranks: tuple[int, ...]) -> None:
-        """See ``Transport``."""
-        dist.all_reduce(tensor, group=self._exchanges[ranks])
+        received = torch.empty_like(tensor)
+        dist.all_to_all_single(received, tensor, group=self._exchanges[ranks])
+        return received
 
     def start_all_reduce(self, tensor: Tensor, ranks: tuple[int, ...]) -> Handle:
         """See ``Transport``."""

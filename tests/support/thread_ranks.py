@@ -1,7 +1,7 @@
 """Ranks as threads of one process: runs programs without processes, for tests that run many."""
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -73,24 +73,21 @@ class ThreadTransport:
     def receive(self, tensor: Tensor, rank: int, tag: int) -> Later:
         return Later(lambda: tensor.copy_(self.board.take((rank, self.rank, tag))))
 
-    def all_gather(self, tensor: Tensor, ranks: tuple[int, ...]) -> list[Tensor]:
+    def all_to_all(self, tensor: Tensor, ranks: tuple[int, ...]) -> Tensor:
         assert tensor.is_contiguous()
         assert list(ranks) == sorted(set(ranks))
-        return self._gather("exchange", tensor, ranks)()
-
-    def total(self, tensor: Tensor, ranks: tuple[int, ...]) -> None:
-        tensor.copy_(sum(self.all_gather(tensor, ranks)))
+        return torch.stack(self._scatter("exchange", tensor, ranks)())
 
     def start_all_reduce(self, tensor: Tensor, ranks: tuple[int, ...]) -> Later:
         assert tensor.is_contiguous()
-        gather = self._gather("reduce", tensor, ranks)
+        gather = self._scatter("reduce", [tensor] * len(ranks), ranks)
         return Later(lambda: tensor.copy_(sum(gather())))
 
-    def _gather(self, what: str, tensor: Tensor, ranks: tuple[int, ...]) -> Callable[[], list[Tensor]]:
+    def _scatter(self, what: str, rows: Sequence[Tensor], ranks: tuple[int, ...]) -> Callable[[], list[Tensor]]:
         number = self.count.get((what, ranks), 0)
         self.count[what, ranks] = number + 1
-        for rank in ranks:
-            self.board.put((what, ranks, number, self.rank, rank), tensor)
+        for rank, row in zip(ranks, rows, strict=True):
+            self.board.put((what, ranks, number, self.rank, rank), row)
         return lambda: [self.board.take((what, ranks, number, rank, self.rank)) for rank in ranks]
 
     def barrier(self) -> None:
