@@ -52,8 +52,8 @@ def main(cfg: DictConfig) -> None:
     output.parent.mkdir(parents=True, exist_ok=True)
     head = f"# Measured by {' '.join(sys.argv)}\n"
     write_whole(output, head + yaml.safe_dump(keywords, sort_keys=False))
-    columns = ("first", "second", "num_bytes", "one_way_ns", "both_ways_ns", "all_reduce_ns")
-    rows = ((*e.ranks, e.num_bytes, e.one_way_ns, e.both_ways_ns, e.all_reduce_ns) for e in times)
+    columns = ("first", "second", "num_bytes", "one_way_ns", "both_ways_ns", "exchange_ns", "all_reduce_ns")
+    rows = ((*e.ranks, e.num_bytes, e.one_way_ns, e.both_ways_ns, e.exchange_ns, e.all_reduce_ns) for e in times)
     folder.write_csv("links.csv", columns, rows)
     console.print(link_table(times, load_topology(str(output)), links))
     console.print(f"topology {output}, files in {folder.label}", soft_wrap=True)
@@ -69,7 +69,7 @@ def link(times: list[LinkTimes]) -> Link:
 def link_table(times: tuple[LinkTimes, ...], topology: DeviceTopology, links: list[Link]) -> Table:
     """What was measured, beside what the simulator makes of it."""
     table = Table(title="times in us: measured, and by the topology", title_justify="left", title_style="bold")
-    for column in ("ranks", "KB", "message", "model", "both ways", "all-reduce", "ring"):
+    for column in ("ranks", "KB", "message", "model", "both ways", "exchange", "all-reduce", "ring"):
         table.add_column(column, justify="right")
     lines = {link.devices: link for link in links}
     for entry in times:
@@ -79,6 +79,7 @@ def link_table(times: tuple[LinkTimes, ...], topology: DeviceTopology, links: li
             entry.one_way_ns,
             line.latency_ns + line.ns_per_byte * entry.num_bytes,
             entry.both_ways_ns,
+            entry.exchange_ns,
             entry.all_reduce_ns,
             ring,
         )

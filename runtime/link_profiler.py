@@ -31,6 +31,7 @@ class LinkTimes:
         num_bytes: of the message.
         one_way_ns: half the time of a message there and one of the same size back.
         both_ways_ns: for messages in both directions at once, until both are there.
+        exchange_ns: for messages to all and from all at once, as parts of an operator exchange them.
         all_reduce_ns: to sum a tensor of that size.
     """
 
@@ -38,13 +39,14 @@ class LinkTimes:
     num_bytes: int
     one_way_ns: float
     both_ways_ns: float
+    exchange_ns: float
     all_reduce_ns: float
 
 
 def profile_links(
     *, num_ranks: int, sizes: Sequence[int], num_repeats: int, options: RankOptions
 ) -> tuple[LinkTimes, ...]:
-    """Time the operations that strategies run on: isend and irecv, and all-reduces in groups of two.
+    """Time the operations that strategies run on: isend and irecv, exchanges and all-reduces, all between two ranks.
 
     While two ranks talk the others wait; so do the cores of the two, as far as their messages let them.
 
@@ -101,6 +103,8 @@ class _Link:
         """All measurements of one size."""
         outgoing, incoming = (torch.ones(max(1, num_bytes // 4), device=self.device) for _ in range(2))
 
+        rows = outgoing.repeat(len(self.ranks), 1)
+
         def there_and_back() -> None:
             receive = self.transport.receive(incoming, self.peer, TAG)
             if not self.is_first:
@@ -114,6 +118,9 @@ class _Link:
             self.transport.send(outgoing, self.peer, TAG).wait()
             receive.wait()
 
+        def exchange() -> None:
+            self.transport.all_to_all(rows, self.ranks)
+
         def all_reduce() -> None:
             self.transport.start_all_reduce(incoming, self.ranks).wait()
 
@@ -122,13 +129,14 @@ class _Link:
             num_bytes,
             self._median_ns(there_and_back, num_repeats) / 2,
             self._median_ns(both_ways, num_repeats),
+            self._median_ns(exchange, num_repeats),
             self._median_ns(all_reduce, num_repeats),
         )
 
     def _median_ns(self, operation: Callable[[], None], num_repeats: int) -> float:
         times = []
         for _ in range(1 + num_repeats):
-            self.transport.total(torch.zeros(1, device=self.device), self.ranks)  # both begin together
+            self.transport.all_to_all(torch.zeros(2, 1, device=self.device), self.ranks)  # both begin together
             start = time.perf_counter_ns()
             operation()
             if self.device.type == "cuda":

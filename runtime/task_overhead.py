@@ -40,12 +40,9 @@ class LoneTransport:
         """There is nobody to receive from."""
         raise AssertionError("a lone rank receives nothing")
 
-    def all_gather(self, tensor: Tensor, ranks: tuple[int, ...]) -> list[Tensor]:
-        """Its own tensor."""
-        return [tensor]
-
-    def total(self, tensor: Tensor, ranks: tuple[int, ...]) -> None:
-        """The tensor as it is."""
+    def all_to_all(self, tensor: Tensor, ranks: tuple[int, ...]) -> Tensor:
+        """Its own row."""
+        return tensor
 
     def start_all_reduce(self, tensor: Tensor, ranks: tuple[int, ...]) -> NoReturn:
         """There is nobody to reduce with."""
