@@ -5,7 +5,7 @@ import socket
 import sqlite3
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import astuple
 from pathlib import Path
 from types import TracebackType
@@ -71,12 +71,8 @@ class TimingDatabase:
 
     def timings(self) -> dict[Platform, dict[str, Timing]]:
         """All times: for each platform, by key of the part."""
-        found: dict[Platform, dict[str, Timing]] = {}
         with self._faults():
-            rows = self._connection.execute("SELECT * FROM timing").fetchall()
-        for row in rows:
-            found.setdefault(Platform(*row[:5]), {})[row[5]] = Timing(*row[6:])
-        return found
+            return _timings(self._connection)
 
     def keys(self, platform: Platform) -> set[str]:
         """The parts whose times on a platform are known."""
@@ -125,12 +121,33 @@ class TimingDatabase:
                 raise
             self._connection.execute("COMMIT")
 
-    @contextmanager
-    def _faults(self) -> Iterator[None]:
-        try:
-            yield
-        except sqlite3.Error as error:
-            raise TimingFileError(str(self.path), str(error)) from None
+    def _faults(self) -> AbstractContextManager[None]:
+        return _faults(self.path)
+
+
+def read_timings(path: Path) -> dict[Platform, dict[str, Timing]]:
+    """All times of a database that need not be writable.
+
+    Raises:
+        TimingFileError: the file is something else.
+    """
+    with _faults(path), closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as connection:
+        return _timings(connection)
+
+
+def _timings(connection: sqlite3.Connection) -> dict[Platform, dict[str, Timing]]:
+    found: dict[Platform, dict[str, Timing]] = {}
+    for row in connection.execute("SELECT * FROM timing"):
+        found.setdefault(Platform(*row[:5]), {})[row[5]] = Timing(*row[6:])
+    return found
+
+
+@contextmanager
+def _faults(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except sqlite3.Error as error:
+        raise TimingFileError(str(path), str(error)) from None
 
 
 def _row(platform: Platform) -> tuple[str, str, int, str, str]:

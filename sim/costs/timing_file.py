@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sim.costs.timing import Platform, Timing
-from sim.costs.timing_database import TimingDatabase
+from sim.costs.timing_database import read_timings
 from sim.errors import TimingFileError, UnknownNameError
 
 SHIPPED = Path(__file__).parents[1] / "conf" / "costs"
@@ -36,10 +36,7 @@ def load_timings(name_or_path: str) -> dict[Platform, dict[str, Timing]]:
             raise UnknownNameError("table of measured costs", name_or_path, [*shipped, "or the path of a file"])
     if not path.is_file():
         raise TimingFileError(name_or_path, "there is no such file; experiments/profile_operators.py makes one")
-    if path.suffix == ".csv":
-        return _read_csv(path)
-    with TimingDatabase(path) as database:
-        return database.timings()
+    return _read_csv(path) if path.suffix == ".csv" else read_timings(path)
 
 
 def timing_rows(timings: Mapping[Platform, Mapping[str, Timing]]) -> Iterator[tuple[Any, ...]]:
