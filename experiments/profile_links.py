@@ -7,6 +7,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import os
+from itertools import combinations
 from typing import Any
 
 import yaml
@@ -18,6 +19,7 @@ from experiments.application import application
 from experiments.construct import check_options, resolved
 from experiments.errors import OptionError
 from experiments.run_folder import RunFolder, write_whole
+from runtime.hop_profiler import profile_hops
 from runtime.link_profiler import LinkTimes, profile_links
 from runtime.options import RankOptions
 from sim.collectives import ring_all_reduce_ns, ring_through
@@ -35,16 +37,13 @@ SHARED_RATIO = 1.5
 def main(cfg: DictConfig) -> None:
     """Measure all pairs of ranks and write the topology."""
     options = checked(cfg)
-    console = Console()
+    console, ranks = Console(), RankOptions(backend=cfg.backend, is_pinned=cfg.backend == "gloo")
+    pairs = list(combinations(range(cfg.num_ranks), 2))
     with Console(stderr=True).status(f"timing messages between {cfg.num_ranks} ranks"):
-        times = profile_links(
-            num_ranks=cfg.num_ranks,
-            sizes=[size * BYTES_PER_KB for size in options["sizes_kb"]],
-            num_repeats=cfg.num_repeats,
-            options=RankOptions(backend=cfg.backend, is_pinned=cfg.backend == "gloo"),
-        )
-    pairs = sorted({entry.ranks for entry in times})
-    links = [link([entry for entry in times if entry.ranks == pair]) for pair in pairs]
+        sizes = [size * BYTES_PER_KB for size in options["sizes_kb"]]
+        times = profile_links(num_ranks=cfg.num_ranks, sizes=sizes, num_repeats=cfg.num_repeats, options=ranks)
+        hops = profile_hops(num_ranks=cfg.num_ranks, pairs=pairs, num_repeats=cfg.num_repeats, options=ranks)
+    links = [link([entry for entry in times if entry.ranks == pair], hops[pair]) for pair in pairs]
     keywords = measured_topology(
         name=cfg.name, num_devices=cfg.num_ranks, device_kind=cfg.device_kind, memory_gb=cfg.memory_gb, links=links
     )
@@ -59,11 +58,12 @@ def main(cfg: DictConfig) -> None:
     console.print(f"topology {output}, files in {folder.label}", soft_wrap=True)
 
 
-def link(times: list[LinkTimes]) -> Link:
-    """The line through the messages of one pair of ranks."""
+def link(times: list[LinkTimes], hop_ns: float) -> Link:
+    """The line through the messages of one pair of ranks, raised to begin where the executor's smallest ones end."""
     latency_ns, ns_per_byte = fit_line([(entry.num_bytes, entry.one_way_ns) for entry in times])
     largest = max(times, key=lambda entry: entry.num_bytes)
-    return Link(times[0].ranks, latency_ns, ns_per_byte, largest.both_ways_ns > SHARED_RATIO * largest.one_way_ns)
+    is_shared = largest.both_ways_ns > SHARED_RATIO * largest.one_way_ns
+    return Link(times[0].ranks, max(latency_ns, hop_ns), ns_per_byte, is_shared)
 
 
 def link_table(times: tuple[LinkTimes, ...], topology: DeviceTopology, links: list[Link]) -> Table:
