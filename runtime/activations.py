@@ -47,14 +47,15 @@ class Gradient:
 
     def add(self, box: Box, gradient: Tensor) -> None:
         """Add the gradient of one box; it may be kept, but is not modified."""
-        if box == self.box and self.tensor is None:
-            self.tensor = gradient
+        if box == self.box and not self._is_own:
+            self._is_own = self.tensor is not None
+            self.tensor = gradient if self.tensor is None else self.tensor + gradient
             return
-        if not self._is_own:
-            zeros = gradient.new_zeros(sizes_of(self.box))
-            self.tensor = zeros if self.tensor is None else self.tensor.clone()
-            self._is_own = True
-        assert self.tensor is not None
+        if self.tensor is None:
+            self.tensor = gradient.new_zeros(sizes_of(self.box))
+        elif not self._is_own:
+            self.tensor = self.tensor.clone()
+        self._is_own = True
         region(self.tensor, self.box, box).add_(gradient)
 
 
@@ -81,6 +82,14 @@ class Activations:
         # For each destination part, how many messages its gradient is sent in.
         self._num_messages: dict[tuple[Edge, int], int] = {}
         self._needed: dict[tuple[Edge, int], Box] = {}
+        self._written = {
+            (position, part): [
+                written_box(operator, output, config.box(operator, part)) for output in range(len(operator.outputs))
+            ]
+            for position, (operator, config) in enumerate(zip(graph.operators, configs, strict=True))
+            for part, device_id in enumerate(config.devices)
+            if device_id == rank
+        }
         for edge, flows in program.flows.items():
             self._incoming[edge.dst].append(edge)
             for part, device_id in enumerate(configs[edge.dst].devices):
@@ -105,11 +114,6 @@ class Activations:
         if flow.src_device == self.rank:
             self._local.setdefault((edge.src, flow.src_part), []).append((edge, flow))
 
-    def written(self, edge: Edge, part: int) -> Box:
-        """The box of the edge's tensor that a source part writes."""
-        operator = self.program.graph.operators[edge.src]
-        return written_box(operator, edge.output, self.program.configs[edge.src].box(operator, part))
-
     def clear(self) -> None:
         """Let go what is left at the end of an iteration: of the forward pass alone, what no backward task took."""
         assert not self._pieces, "something arrived that no part read"
@@ -123,6 +127,7 @@ class Activations:
 
     def _assemble(self, edge: Edge, part: int) -> Tensor:
         needed, pieces = self._needed[edge, part], self._pieces.pop((edge, part), [])
+        assert sum(volume(box) for box, _ in pieces) == volume(needed), "something has not arrived"
         if len(pieces) == 1 and pieces[0][0] == needed:
             whole = pieces[0][1].detach()
         else:
@@ -137,9 +142,7 @@ class Activations:
         self.open[operator, part] = opened
         if operator in self.program.terminals:
             return
-        source = self.program.graph.operators[operator]
-        span = self.program.configs[operator].box(source, part)
-        opened.gradients = [Gradient(written_box(source, output, span)) for output in range(len(source.outputs))]
+        opened.gradients = [Gradient(box) for box in self._written[operator, part]]
         for edge, flow in self._local.get((operator, part), []):
             held = opened.gradients[edge.output].box
             output = outputs[edge.output].detach()
@@ -178,8 +181,8 @@ class Activations:
         """The pieces of a transfer's message, on its sender."""
         edge, flow = step.edge, step.flow
         if not step.is_backward:
-            held, opened = self.written(edge, flow.src_part), self.open[edge.src, flow.src_part]
-            output = opened.outputs[edge.output].detach()
+            held = self._written[edge.src, flow.src_part][edge.output]
+            output = self.open[edge.src, flow.src_part].outputs[edge.output].detach()
             yield from (region(output, held, piece) for piece in step.pieces)
             return
         for piece in step.pieces:

@@ -23,6 +23,14 @@ class TooFewRanksError(RuntimeRoomError):
         )
 
 
+class TooFewGpusError(RuntimeRoomError):
+    """More ranks than GPUs."""
+
+    def __init__(self, num_ranks: int, num_gpus: int) -> None:
+        self.num_ranks, self.num_gpus = num_ranks, num_gpus
+        super().__init__(f"backend nccl needs a GPU for each of {num_ranks} ranks, but there are {num_gpus}")
+
+
 class RankFailedError(RuntimeError):
     """A rank that died or gave up; the job has ended."""
 

@@ -1,4 +1,4 @@
-"""Weights before the first iteration and made-up data: functions of a seed and a name, the same on every rank."""
+"""Weights before the first iteration, made-up data, dropouts: functions of a seed and a name, alike on every rank."""
 
 import hashlib
 from typing import Protocol
@@ -50,6 +50,11 @@ def initial_weight(group: str, tensor: WeightTensor, seed: int) -> Tensor:
     """All units of one tensor of a weight group, float32."""
     generator = generator_of(seed, "weight", group, tensor.name)
     return torch.randn(tensor.sizes, generator=generator).mul_(tensor.std).add_(tensor.mean)
+
+
+def dropout_seed(seed: int, iteration: int) -> int:
+    """Which elements dropouts zero in an iteration follows from it."""
+    return seed * 1_000_003 + iteration
 
 
 def generator_of(seed: int, *names: str) -> torch.Generator:

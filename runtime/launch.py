@@ -12,9 +12,10 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, NoReturn
 
+import torch
 from torch import distributed as dist
 
-from runtime.errors import RankFailedError
+from runtime.errors import RankFailedError, TooFewGpusError
 from runtime.initial_state import DataSource, RandomData
 from runtime.options import RankOptions, RunOptions
 from runtime.program import build_program
@@ -85,10 +86,15 @@ class Ranks:
     Args:
         num_ranks: processes.
         options: how they are started.
+
+    Raises:
+        TooFewGpusError: the backend is nccl, and there are fewer GPUs than ranks.
     """
 
     def __init__(self, *, num_ranks: int, options: RankOptions | None = None) -> None:
         self.num_ranks, self.options = num_ranks, options if options is not None else RankOptions()
+        if self.options.backend == "nccl" and torch.cuda.device_count() < num_ranks:
+            raise TooFewGpusError(num_ranks, torch.cuda.device_count())
         self._processes: list[BaseProcess] = []
         self._connections: list[Connection] = []
         self._folder: tempfile.TemporaryDirectory[str] | None = None

@@ -10,7 +10,7 @@ from torch import Tensor
 from runtime.activations import Activations, PartKey
 from runtime.data_needs import data_needs
 from runtime.event_log import EventLog, ObservedTransport
-from runtime.initial_state import DataSource
+from runtime.initial_state import DataSource, dropout_seed
 from runtime.messages import Messages, packed, unpacked
 from runtime.options import RunOptions
 from runtime.part_function import run_parts
@@ -54,12 +54,15 @@ class Rank:
             dtype=options.dtype,
             receive_ahead=0 if transport.is_ordered else options.receive_ahead,
         )
-        self._exchangers = {
-            step.number: exchanger_of(step, self._transport) for step in self._steps if isinstance(step, ComputeStep)
+        computes = [step for step in self._steps if isinstance(step, ComputeStep)]
+        self._exchangers = {step.number: exchanger_of(step, self._transport) for step in computes}
+        self._mine = {
+            step.number: [p for p, device in zip(step.parts, step.devices, strict=True) if device == transport.rank]
+            for step in computes
         }
         self._parts: dict[PartKey, Part] = {}
-        # Transfers that have been posted for each part, and reductions for each shard, that nobody has taken yet.
         self._arriving = _arriving(program, transport.rank)
+        # Steps that bring gradients of each shard, and those that bring updated weights, not waited for yet.
         self._reducing: dict[ShardKey, list[int]] = {}
         self._pulled: list[MessageStep] = []
         self._losses: list[Tensor] = []
@@ -123,8 +126,7 @@ class Rank:
                 data = tuple(
                     box.to(self._device, options.dtype if box.is_floating_point() else torch.int64) for box in boxes
                 )
-                seed = dropout_seed(options.seed, iteration)
-                self._parts[position, number] = Part(operator, span, (), data, weights, is_terminal, seed)
+                self._parts[position, number] = Part(operator, span, (), data, weights, is_terminal)
 
     def _run(self, step: Step, iteration: int) -> None:
         match step:
@@ -143,7 +145,7 @@ class Rank:
                 self._update(step)
 
     def _forward(self, step: ComputeStep, iteration: int) -> None:
-        mine = self._mine(step)
+        mine = self._mine[step.number]
         self._await(step, mine)
         with self._log.timed("compute"):
             seed = dropout_seed(self._options.seed, iteration)
@@ -161,7 +163,7 @@ class Rank:
                     self._losses.append(outputs[0].detach())
 
     def _backward(self, step: ComputeStep) -> None:
-        mine = self._mine(step)
+        mine = self._mine[step.number]
         self._await(step, mine)
         with self._log.timed("compute"):
             roots, gradients = [], []
@@ -174,9 +176,6 @@ class Rank:
                 torch.autograd.backward(roots, gradients)
             for part in mine:
                 self._activations.finish_backward(step.operator, part)
-
-    def _mine(self, step: ComputeStep) -> list[int]:
-        return [part for part, device in zip(step.parts, step.devices, strict=True) if device == self._transport.rank]
 
     def _await(self, step: ComputeStep, parts: list[int]) -> None:
         """Take the messages that parts need; one that several parts need is taken by the first of them."""
@@ -224,11 +223,6 @@ class Rank:
         weights = self._weights.weights(pull.group, pull.shard)
         for weight, update in zip(weights, unpacked(self._messages.take(pull.number), weights), strict=True):
             weight.copy_(update)
-
-
-def dropout_seed(seed: int, iteration: int) -> int:
-    """Which elements dropouts zero in an iteration follows from it."""
-    return seed * 1_000_003 + iteration
 
 
 def _arriving(program: Program, rank: int) -> dict[tuple[int, int, bool], list[TransferStep]]:

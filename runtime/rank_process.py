@@ -10,6 +10,7 @@ from pathlib import Path
 import torch
 from torch import distributed as dist
 
+from runtime.host_memory import keep_freed_memory
 from runtime.initial_state import DataSource
 from runtime.options import RankOptions, RunOptions
 from runtime.program import Program
@@ -46,7 +47,8 @@ def serve(rank: int, num_ranks: int, folder: Path, options: RankOptions, connect
 
 
 def settle(local_rank: int, options: RankOptions) -> None:
-    """Take a CPU of one's own and as many threads, or a GPU."""
+    """Take a CPU of one's own and as many threads, or a GPU; for all that this process does from now on."""
+    keep_freed_memory()
     if options.is_pinned:
         cpus = sorted(os.sched_getaffinity(0))
         os.sched_setaffinity(0, {cpus[local_rank % len(cpus)]})

@@ -6,11 +6,10 @@ import torch
 from torch import Tensor
 
 from runtime.data_needs import data_needs
-from runtime.initial_state import DataSource, initial_weight
+from runtime.initial_state import DataSource, dropout_seed, initial_weight
 from runtime.options import RunOptions
 from runtime.part_function import run_parts
 from runtime.parts.part import Part
-from runtime.rank import dropout_seed
 from runtime.weight_layout import weight_layout
 from sim.operator_graph import OperatorGraph
 

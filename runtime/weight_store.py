@@ -105,6 +105,8 @@ class WeightStore:
         return next(run for run in self._runs[group] if run.interval[0] <= low and high <= run.interval[1])
 
     def _views(self, group: int, held: Interval, tensors: Sequence[Tensor], interval: Interval) -> list[Tensor]:
+        if held == interval:
+            return list(tensors)
         start, length = interval[0] - held[0], interval[1] - interval[0]
         layout = self._layouts[group]
         return [tensor.narrow(spec.unit_axis, start, length) for tensor, spec in zip(tensors, layout, strict=True)]

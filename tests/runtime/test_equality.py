@@ -35,7 +35,7 @@ def test_random_strategies_of_random_models_train_like_one_process(random: Rando
     problem = Problem(graph, topology, space=space, sync=sync)
     strategy = space.sample_strategy(random_generator(random))
 
-    result = run_in_threads(problem, strategy, options=OPTIONS)
+    result = run_in_threads(problem, strategy, options=OPTIONS, is_ordered=random.random() < 0.5)
 
     assert_same_training(result, OPTIONS)
 

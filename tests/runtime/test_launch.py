@@ -10,10 +10,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from bad_data import DeadlyData, MissingData
 from same_training import assert_same_training
 
-from runtime.errors import RankFailedError, TooFewRanksError
+from runtime.errors import RankFailedError, TooFewGpusError, TooFewRanksError
 from runtime.launch import Ranks, run_strategy
 from runtime.options import RankOptions, RunOptions
 from sim.models.lenet import lenet
@@ -75,6 +76,15 @@ def test_a_strategy_for_more_ranks_is_refused(two_ranks: Ranks) -> None:
         two_ranks.run(problem, problem.data_parallel)
 
     assert str(error.value) == "the strategy uses device 3 and needs 4 ranks, but there are 2"
+
+
+@pytest.mark.skipif(torch.cuda.device_count() > 1, reason="there are enough GPUs")
+def test_more_ranks_than_gpus_are_refused() -> None:
+    with pytest.raises(TooFewGpusError) as error:
+        Ranks(num_ranks=2, options=RankOptions(backend="nccl"))
+
+    gpus = torch.cuda.device_count()
+    assert str(error.value) == f"backend nccl needs a GPU for each of 2 ranks, but there are {gpus}"
 
 
 def test_a_killed_rank_ends_the_job_and_is_named() -> None:

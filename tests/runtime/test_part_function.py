@@ -138,7 +138,7 @@ def test_an_lstm_is_that_of_torch() -> None:
     torch.testing.assert_close(outputs, (sequence, hidden[0][:, None], cell[0][:, None]))
 
 
-def test_an_lone_part_of_a_split_lstm_computes_outputs_of_its_own_units() -> None:
+def test_a_lone_part_of_a_split_lstm_computes_outputs_of_its_own_units() -> None:
     (outputs,) = run_parts([lstm_part(4, 2)], Alone(num_parts=2))
 
     assert [tuple(output.shape) for output in outputs] == [(2, 5, 2), (2, 1, 2), (2, 1, 2)]

@@ -1,6 +1,7 @@
 """Ranks as threads of one process: runs programs without processes, for tests that run many."""
 
 import threading
+from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -59,19 +60,25 @@ class Later:
 
 
 class ThreadTransport:
-    """See ``runtime.transport.Transport``."""
+    """See ``runtime.transport.Transport``; an ordered one knows no tags, like nccl."""
 
-    def __init__(self, board: Board, rank: int) -> None:
-        self.board, self.rank, self.is_ordered = board, rank, False
+    def __init__(self, board: Board, rank: int, *, is_ordered: bool = False) -> None:
+        self.board, self.rank, self.is_ordered = board, rank, is_ordered
         self.count: dict[tuple[str, tuple[int, ...]], int] = {}
+        self.num_messages: Counter[tuple[int, int]] = Counter()
+
+    def message(self, sender: int, receiver: int, tag: int) -> tuple[int, int, int]:
+        self.num_messages[sender, receiver] += 1
+        return sender, receiver, self.num_messages[sender, receiver] if self.is_ordered else tag
 
     def send(self, tensor: Tensor, rank: int, tag: int) -> Later:
         assert tensor.is_contiguous()
-        self.board.put((self.rank, rank, tag), tensor)
+        self.board.put(self.message(self.rank, rank, tag), tensor)
         return Later(lambda: None)
 
     def receive(self, tensor: Tensor, rank: int, tag: int) -> Later:
-        return Later(lambda: tensor.copy_(self.board.take((rank, self.rank, tag))))
+        key = self.message(rank, self.rank, tag)
+        return Later(lambda: tensor.copy_(self.board.take(key)))
 
     def all_to_all(self, tensor: Tensor, ranks: tuple[int, ...]) -> Tensor:
         assert tensor.is_contiguous()
@@ -95,7 +102,12 @@ class ThreadTransport:
 
 
 def run_in_threads(
-    problem: Problem, strategy: Strategy, *, options: RunOptions | None = None, data: DataSource | None = None
+    problem: Problem,
+    strategy: Strategy,
+    *,
+    options: RunOptions | None = None,
+    data: DataSource | None = None,
+    is_ordered: bool = False,
 ) -> RunResult:
     """Run a strategy with a thread for each device."""
     options = RunOptions() if options is None else options
@@ -107,7 +119,7 @@ def run_in_threads(
         try:
             results[rank] = Rank(
                 program,
-                transport=ThreadTransport(board, rank),
+                transport=ThreadTransport(board, rank, is_ordered=is_ordered),
                 data=data or RandomData(seed=options.seed),
                 options=options,
                 device=torch.device("cpu"),
