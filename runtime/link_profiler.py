@@ -14,7 +14,6 @@ import torch
 from torch import distributed as dist
 from torch.multiprocessing.spawn import spawn
 
-from runtime.memory import keep_freed_memory
 from runtime.options import RankOptions
 from runtime.rank_process import settle
 from runtime.transport import DistributedTransport
@@ -72,7 +71,6 @@ def _serve(
 ) -> None:
     """One rank: takes part in the measurements of its pairs; the first of a pair writes them down."""
     settle(rank, options)
-    keep_freed_memory()
     timeout = timedelta(seconds=options.timeout_seconds)
     dist.init_process_group(
         options.backend, init_method=f"file://{folder}/rendezvous", rank=rank, world_size=num_ranks, timeout=timeout

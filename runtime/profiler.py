@@ -15,7 +15,7 @@ from torch import Tensor
 
 from runtime.errors import RuntimeRoomError
 from runtime.exchange import Alone
-from runtime.memory import keep_freed_memory
+from runtime.host_memory import keep_freed_memory
 from runtime.part_function import run_parts
 from runtime.stopwatch import CpuStopwatch, Forward, GpuStopwatch, Stopwatch, cpu_name
 from runtime.synthetic_part import make_part
