@@ -37,9 +37,9 @@ class ProfilerOptions:
 
     Attributes:
         warm_ups: times that do not count.
-        min_repeats: times at least, 2 or more.
+        min_repeats: times at least.
         max_error: the repeats end when the median's relative standard error is below it.
-        max_seconds: or when they took so long.
+        max_seconds: or, with two times at least, when all took so long.
         flush_mb: so much memory is written between two times, so that tensors do not wait in the nearest caches.
     """
 
@@ -146,13 +146,13 @@ class Profiler:
         return Timing(median(forwards), variance(forwards), median(backwards), variance(backwards), len(forwards))
 
     def _is_enough(self, times: Sequence[tuple[float, float]], seconds: float) -> bool:
-        if len(times) < max(2, self.options.min_repeats):
-            return False
+        if len(times) < 2 or seconds > self.options.max_seconds:
+            return len(times) >= 2
         totals = [sum(both) for both in times]
         middle = median(totals)
         deviation = NORMAL_DEVIATION * median(abs(total - middle) for total in totals)
         is_precise = MEDIAN_ERROR * deviation / math.sqrt(len(totals)) <= self.options.max_error * middle
-        return is_precise or seconds > self.options.max_seconds
+        return is_precise and len(times) >= self.options.min_repeats
 
 
 def device_name(device: str) -> str:

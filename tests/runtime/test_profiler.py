@@ -22,7 +22,7 @@ from sim.operator_graph import OperatorGraph
 from sim.space import SoapSpace
 from sim.topology import load_topology
 
-QUICK = ProfilerOptions(warm_ups=1, min_repeats=3, max_error=1.0, max_seconds=0.01, flush_mb=1)
+QUICK = ProfilerOptions(warm_ups=1, min_repeats=3, max_error=1.0, max_seconds=5.0, flush_mb=1)
 CPU = torch.device("cpu")
 
 
@@ -71,6 +71,13 @@ def test_repeats_end_at_the_time_limit() -> None:
     profiler = Profiler(device="cpu", device_kind="cpu", num_threads=1, dtype="fp32", options=options)
 
     assert 2 < profiler.time_update(4000).num_repeats < 50_000
+
+
+def test_two_times_are_taken_however_long_they_take() -> None:
+    options = ProfilerOptions(warm_ups=1, min_repeats=100, max_error=0.0, max_seconds=0.0, flush_mb=0)
+    profiler = Profiler(device="cpu", device_kind="cpu", num_threads=1, dtype="fp32", options=options)
+
+    assert profiler.time_update(4000).num_repeats == 2
 
 
 def test_executors_own_time_for_a_task_is_less_than_a_millisecond(profiler: Profiler) -> None:
