@@ -26,11 +26,16 @@ QUICK = ProfilerOptions(warm_ups=1, min_repeats=3, max_error=1.0, max_seconds=5.
 CPU = torch.device("cpu")
 
 
-@pytest.fixture
-def profiler() -> Iterator[Profiler]:
+@pytest.fixture(autouse=True)
+def threads_are_as_before() -> Iterator[None]:
     threads = torch.get_num_threads()
-    yield Profiler(device="cpu", device_kind="cpu", num_threads=1, dtype="fp32", options=QUICK)
+    yield
     torch.set_num_threads(threads)
+
+
+@pytest.fixture
+def profiler() -> Profiler:
+    return Profiler(device="cpu", device_kind="cpu", num_threads=1, dtype="fp32", options=QUICK)
 
 
 def small_nmt() -> OperatorGraph:
