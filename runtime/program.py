@@ -187,10 +187,10 @@ class _Order:
             for node, tasks in enumerate(self.nodes)
         ]
         after: list[list[int]] = [[] for _ in self.nodes]
-        for node, pres in enumerate(before):
-            for pre in pres:
+        for node, pre_nodes in enumerate(before):
+            for pre in pre_nodes:
                 after[pre].append(node)
-        num_missing = [len(pres) for pres in before]
+        num_missing = [len(pre_nodes) for pre_nodes in before]
         ready = [(self._start(node), node) for node, count in enumerate(num_missing) if not count]
         heapq.heapify(ready)
         while ready:

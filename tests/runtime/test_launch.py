@@ -59,6 +59,15 @@ def test_processes_train_like_one(two_ranks: Ranks, graph: OperatorGraph, seed: 
     assert_same_training(result, options)
 
 
+def test_single_precision_differs_by_rounding_only(two_ranks: Ranks) -> None:
+    problem = problem_of()
+    options = RunOptions(num_iterations=3, is_collecting=True)
+
+    result = two_ranks.run(problem, problem.space.sample_strategy(np.random.default_rng(3)), options=options)
+
+    assert_same_training(result, options, tolerance=1e-4)
+
+
 def test_every_iteration_is_measured(two_ranks: Ranks) -> None:
     problem = problem_of()
 
