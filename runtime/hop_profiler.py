@@ -28,7 +28,7 @@ def profile_hops(
 
     Args:
         num_ranks: processes.
-        pairs: ranks between which the chain goes to and fro.
+        pairs: ranks between which the chain goes back and forth.
         num_repeats: iterations of each chain.
         options: of the ranks.
 
