@@ -38,6 +38,9 @@ def result_table(record: Record, simulations: Mapping[str, Simulation], *, folde
             f"{overflow_gib:.2f} GiB too much" if overflow_gib else "fits",
         )
     lines = [bound_line(record), f"files in {folder}"]
+    if record.num_unmeasured:
+        asked = f"{record.num_unmeasured} of {record.num_part_shapes} part shapes"
+        lines.insert(0, f"warning: {asked} were not measured and have analytic times")
     if record.agent is not None:
         lines.insert(
             0,

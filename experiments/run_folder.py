@@ -42,14 +42,27 @@ class RunFolder:
 
     @contextmanager
     def _draft(self, name: str) -> Iterator[Path]:
-        draft = self.path / f".{name}.{os.getpid()}.tmp"
-        try:
-            yield draft
-            draft.replace(self.path / name)
-        finally:
-            draft.unlink(missing_ok=True)
+        with draft(self.path / name) as path:
+            yield path
 
     @property
     def label(self) -> str:
         """The path as people read it: from the working directory if it lies below."""
         return str(self.path.relative_to(Path.cwd()) if self.path.is_relative_to(Path.cwd()) else self.path)
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file that appears whole or not at all."""
+    with draft(path) as unfinished:
+        unfinished.write_text(text)
+
+
+@contextmanager
+def draft(path: Path) -> Iterator[Path]:
+    """A file beside ``path`` that takes its place when it is done."""
+    unfinished = path.parent / f".{path.name}.{os.getpid()}.tmp"
+    try:
+        yield unfinished
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)
