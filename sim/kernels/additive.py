@@ -1,0 +1,167 @@
+"""Prices of the additive cost model: the tasks of one operator, edge or weight group, on machines that do nothing else.
+
+The state holds no timeline here: blocks are built, timed and released again. Whenever an array is too small the caller
+enlarges it, clears the state and calls again.
+"""
+
+from numba import njit
+
+from sim.kernels.blocks import release_block
+from sim.kernels.edges import E_COUNT, build_edge
+from sim.kernels.groups import build_group
+from sim.kernels.layout import (
+    BASE,
+    DONE,
+    DST,
+    END,
+    EXCHANGES,
+    GROUP,
+    PARTS,
+    READY,
+    SEG,
+    SERIAL,
+    SRC,
+    START,
+    TRAINING,
+)
+from sim.kernels.operators import build_operator
+
+
+@njit(cache=True)
+def run_task(tb, st, t, ready):
+    """Start task t as soon as it is ready and all that it occupies is free.
+
+    Modified in place: ``st.free_at``.
+
+    Returns:
+        Its end.
+    """
+    route, arena, free_at = tb.route, st.arena, st.free_at
+    first, length, start = st.res[t], st.res_len[t], ready
+    for r in range(length):
+        start = max(start, free_at[route[first + r] if first >= 0 else arena[~first + r]])
+    end = start + st.exe[t]
+    for r in range(length):
+        free_at[route[first + r] if first >= 0 else arena[~first + r]] = end
+    return end
+
+
+@njit(cache=True)
+def operator_ns(tb, st, i):
+    """Time of operator i's forward tasks and exchanges alone, plus that of its backward tasks and exchanges.
+
+    Modified in place: ``st.free_at``, ``st.time`` of its slots.
+    """
+    own, arena, time = st.block[i], st.arena, st.time
+    num_parts, num_exchanges = own[PARTS], own[EXCHANGES]
+    ptr = own[SEG] + 2 * num_parts
+    members, total = ptr + num_exchanges + 1, 0
+    for way in range(1 + tb.flags[TRAINING]):
+        st.free_at[:] = 0
+        base, latest = own[BASE] + way * (num_parts + num_exchanges), 0
+        for k in range(num_parts):
+            time[base + k, END] = run_task(tb, st, base + k, 0)
+            latest = max(latest, time[base + k, END])
+        first = base + num_parts
+        for x in range(num_exchanges):
+            time[first + x, READY], time[first + x, START] = 0, -1
+            for r in range(arena[ptr + x], arena[ptr + x + 1]):
+                time[first + x, READY] = max(time[first + x, READY], time[base + arena[members + r], END])
+        # First come, first served; ties go to the lower number.
+        for _ in range(num_exchanges):
+            following = -1
+            for t in range(first, first + num_exchanges):
+                if time[t, START] < 0 and (following < 0 or time[t, READY] < time[following, READY]):
+                    following = t
+            time[following, START] = 0
+            latest = max(latest, run_task(tb, st, following, time[following, READY]))
+        total += latest
+    return total
+
+
+@njit(cache=True)
+def edge_ns(tb, st, e):
+    """Time of an edge's transfers alone, all ready at once, plus that of their mirrors. Modified: ``st.free_at``."""
+    own = st.block[tb.op.shape[0] + e]
+    transfers, t, total = st.arena[own[SEG] + E_COUNT], own[BASE], 0
+    for _ in range(1 + tb.flags[TRAINING]):
+        st.free_at[:] = 0
+        latest = 0
+        for _ in range(transfers):
+            latest = max(latest, run_task(tb, st, t, 0))
+            t += 1
+        total += latest
+    return total
+
+
+@njit(cache=True)
+def build_config(tb, rows, st, i, row, devices):
+    """Build operator i with degrees ``row`` on ``devices``. Modified in place: its block, ``st.devices``."""
+    for k in range(devices.shape[0]):
+        st.devices[k] = devices[k]
+    return build_operator(tb, rows, st, i, row, devices.shape[0])
+
+
+@njit(cache=True, nogil=True)
+def price_operator(tb, rows, st, i, config_rows, config_ptr, config_devices, compute, sync):
+    """Price the configs of operator i.
+
+    Args:
+        tb: with serial synchronisation, and operator i as the only member of its weight group, if it has one.
+        i: the operator.
+        config_rows: (C,) row of each config's degrees.
+        config_ptr: (C + 1,) where each config's devices start.
+        config_devices: devices of all parts.
+        compute: (C,) written: tasks and exchanges, ns.
+        sync: (C,) written: synchronisation and update, ns.
+
+    Modified in place: ``compute``, ``sync``; the state is as before, unless the status is not DONE.
+    """
+    g = tb.op[i, GROUP]
+    b = tb.op.shape[0] + tb.edge.shape[0] + g
+    for c in range(config_rows.shape[0]):
+        status = build_config(tb, rows, st, i, config_rows[c], config_devices[config_ptr[c] : config_ptr[c + 1]])
+        if status != DONE:
+            return status
+        compute[c], sync[c] = operator_ns(tb, st, i), 0
+        if g >= 0:
+            status = build_group(tb, rows, st, g)
+            if status != DONE:
+                return status
+            sync[c] = st.block[b, SERIAL]
+            release_block(st, st.block[b])
+        release_block(st, st.block[i])
+    return DONE
+
+
+@njit(cache=True, nogil=True)
+def price_edge(tb, rows, st, e, row, devices, config_rows, config_ptr, config_devices, transfer):
+    """Price edge e for one config of its producer and all configs of its consumer.
+
+    Args:
+        e: the edge.
+        row: row of the producer's degrees.
+        devices: of the producer's parts.
+        config_rows: (C,) row of each of the consumer's degrees.
+        config_ptr: (C + 1,) where each config's devices start.
+        config_devices: devices of all parts.
+        transfer: (C,) written: transfers and their mirrors, ns.
+
+    Modified in place: ``transfer``; the state is as before, unless the status is not DONE.
+    """
+    src, dst, b = tb.edge[e, SRC], tb.edge[e, DST], tb.op.shape[0] + e
+    status = build_config(tb, rows, st, src, row, devices)
+    if status != DONE:
+        return status
+    for c in range(config_rows.shape[0]):
+        status = build_config(tb, rows, st, dst, config_rows[c], config_devices[config_ptr[c] : config_ptr[c + 1]])
+        if status != DONE:
+            return status
+        status = build_edge(tb, rows, st, e)
+        if status != DONE:
+            return status
+        transfer[c] = edge_ns(tb, st, e)
+        release_block(st, st.block[b])
+        release_block(st, st.block[dst])
+    release_block(st, st.block[src])
+    return DONE
