@@ -56,6 +56,7 @@ class Record:
         num_parameters: trainable elements.
         communication_bytes: transfers, exchanges and synchronisation of one iteration.
         compute_ms: sum over the tasks on compute devices.
+        notes: what the search found out beside the strategy.
     """
 
     format_version: int
@@ -83,6 +84,7 @@ class Record:
     num_parameters: int
     communication_bytes: int
     compute_ms: float
+    notes: dict[str, int | float | str]
 
     def to_dict(self) -> dict[str, Any]:
         """What is written on disk."""
@@ -127,6 +129,7 @@ def make_record(
         num_parameters=problem.graph.num_parameters,
         communication_bytes=simulation.communication_bytes,
         compute_ms=simulation.compute_ns / NS_PER_MS,
+        notes=dict(result.notes) if result else {},
     )
 
 
