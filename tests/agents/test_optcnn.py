@@ -1,12 +1,13 @@
 """OptCNN: elimination is exact, reduces what the paper says, and finds what the paper found."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from itertools import product
 from random import Random
 from typing import Any, cast
 
 import numpy as np
 import pytest
+from config_networks import network_of, silent
 from hypothesis import given, reject, settings
 from hypothesis import strategies as st
 from random_problems import random_problem
@@ -35,10 +36,6 @@ seeds = st.integers(0, 2**32 - 1)
 Orderer = Callable[[ConfigNetwork], Order]
 
 
-def silent(stage: str) -> None:
-    """Nobody looks."""
-
-
 def optcnn(**options: Any) -> OptCnn:
     defaults: dict[str, Any] = {
         "placements": "same",
@@ -52,19 +49,6 @@ def optcnn(**options: Any) -> OptCnn:
 
 def problem_of(graph: OperatorGraph, num_devices: int, **options: Any) -> Problem:
     return Problem(graph, load_topology("p100_cluster", num_devices=num_devices), **options)
-
-
-def network_of(sizes: Iterable[int], pairs: Iterable[tuple[int, int]], random: Random) -> ConfigNetwork:
-    """Random costs; few values, so that ties are many."""
-    rng, own = np.random.default_rng(random.randrange(2**32)), tuple(sizes)
-    most = random.choice([2, 10, 1000])
-    return ConfigNetwork(
-        problem=cast(Problem, None),
-        members=tuple((variable,) for variable in range(len(own))),
-        configs=((),) * len(own),
-        unary=tuple(rng.integers(most, size=size) for size in own),
-        pairs={(u, v): rng.integers(most, size=(own[u], own[v])) for u, v in pairs},
-    )
 
 
 def brute_force_ns(network: ConfigNetwork) -> int:
