@@ -4,6 +4,7 @@ from typing import Literal
 
 from agents.agent import Agent
 from agents.config_network import Placements, make_network
+from agents.dominance import without_dominated
 from agents.elimination import min_fill_order, minimise, node_and_edge_order
 from agents.errors import AgentError
 from agents.ledger import Ledger
@@ -18,7 +19,8 @@ class OptCnn(Agent):
 
     Node elimination removes an operator with one edge in and one out, edge elimination one of two parallel edges; what
     is left is enumerated. Bucket elimination removes operators of any number of neighbours, in the order of least
-    fill, so that it is exact on unrolled recurrent networks too, whose grid the two rules do not reduce.
+    fill, so that it is exact on unrolled recurrent networks too, whose grid the two rules do not reduce; before that,
+    it drops configs that others replace at no cost (``agents.dominance``).
 
     The result is optimal for the additive cost, which knows no overlap and no memory; its simulated time may be
     another, and other strategies may be faster. It notes ``additive_ms``, the optimum, and ``nodes_left``, what was
@@ -53,7 +55,11 @@ class OptCnn(Agent):
     def run(self, problem: Problem, ledger: Ledger) -> None:
         """Price operators and edges, eliminate, and simulate the optimum."""
         network = make_network(problem, placements=self.placements, fuse_shared=self.fuse_shared, look=ledger.look)
-        order = node_and_edge_order(network) if self.elimination == "nodes" else min_fill_order(network)
+        if self.elimination == "nodes":
+            order = node_and_edge_order(network)
+        else:
+            network = without_dominated(network, look=ledger.look)
+            order = min_fill_order(network)
         cost_ns, choice = minimise(network, order, memory_gb=self.memory_gb, look=ledger.look)
         ledger.note("additive_ms", cost_ns / 1e6)
         ledger.note("nodes_left", len(order.rest))

@@ -28,21 +28,20 @@ from sim.kernels.operators import build_operator
 
 
 @njit(cache=True)
-def run_task(tb, st, t, ready):
-    """Start task t as soon as it is ready and all that it occupies is free.
+def run_task(exe, resources, first, length, free_at, ready):
+    """Start a task of ``exe`` ns as soon as it is ready and its ``resources[first : first + length]`` are free.
 
-    Modified in place: ``st.free_at``.
+    Modified in place: ``free_at``.
 
     Returns:
         Its end.
     """
-    route, arena, free_at = tb.route, st.arena, st.free_at
-    first, length, start = st.res[t], st.res_len[t], ready
-    for r in range(length):
-        start = max(start, free_at[route[first + r] if first >= 0 else arena[~first + r]])
-    end = start + st.exe[t]
-    for r in range(length):
-        free_at[route[first + r] if first >= 0 else arena[~first + r]] = end
+    start = ready
+    for r in range(first, first + length):
+        start = max(start, free_at[resources[r]])
+    end = start + exe
+    for r in range(first, first + length):
+        free_at[resources[r]] = end
     return end
 
 
@@ -52,16 +51,18 @@ def operator_ns(tb, st, i):
 
     Modified in place: ``st.free_at``, ``st.time`` of its slots.
     """
-    own, arena, time = st.block[i], st.arena, st.time
+    own, arena, time, free_at = st.block[i], st.arena, st.time, st.free_at
+    exe, res, res_len = st.exe, st.res, st.res_len
     num_parts, num_exchanges = own[PARTS], own[EXCHANGES]
     ptr = own[SEG] + 2 * num_parts
     members, total = ptr + num_exchanges + 1, 0
     for way in range(1 + tb.flags[TRAINING]):
-        st.free_at[:] = 0
+        free_at[:] = 0
         base, latest = own[BASE] + way * (num_parts + num_exchanges), 0
         for k in range(num_parts):
-            time[base + k, END] = run_task(tb, st, base + k, 0)
-            latest = max(latest, time[base + k, END])
+            t = base + k
+            time[t, END] = run_task(exe[t], tb.route, res[t], res_len[t], free_at, 0)
+            latest = max(latest, time[t, END])
         first = base + num_parts
         for x in range(num_exchanges):
             time[first + x, READY], time[first + x, START] = 0, -1
@@ -73,8 +74,9 @@ def operator_ns(tb, st, i):
             for t in range(first, first + num_exchanges):
                 if time[t, START] < 0 and (following < 0 or time[t, READY] < time[following, READY]):
                     following = t
-            time[following, START] = 0
-            latest = max(latest, run_task(tb, st, following, time[following, READY]))
+            t, time[following, START] = following, 0
+            # Rings are written to the arena.
+            latest = max(latest, run_task(exe[t], arena, ~res[t], res_len[t], free_at, time[t, READY]))
         total += latest
     return total
 
@@ -83,13 +85,13 @@ def operator_ns(tb, st, i):
 def edge_ns(tb, st, e):
     """Time of an edge's transfers alone, all ready at once, plus that of their mirrors. Modified: ``st.free_at``."""
     own = st.block[tb.op.shape[0] + e]
-    transfers, t, total = st.arena[own[SEG] + E_COUNT], own[BASE], 0
-    for _ in range(1 + tb.flags[TRAINING]):
-        st.free_at[:] = 0
+    exe, res, res_len, route, free_at = st.exe, st.res, st.res_len, tb.route, st.free_at
+    transfers, base, total = st.arena[own[SEG] + E_COUNT], own[BASE], 0
+    for way in range(1 + tb.flags[TRAINING]):
+        free_at[:] = 0
         latest = 0
-        for _ in range(transfers):
-            latest = max(latest, run_task(tb, st, t, 0))
-            t += 1
+        for t in range(base + way * transfers, base + (1 + way) * transfers):
+            latest = max(latest, run_task(exe[t], route, res[t], res_len[t], free_at, 0))
         total += latest
     return total
 
