@@ -1,10 +1,8 @@
 """IntegerProgram: Alpa's choice of a config for every operator, with a proven bound."""
 
-import threading
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import Bounds, LinearConstraint, OptimizeResult, milp
 from scipy.sparse import csc_array
 
 from agents.agent import Agent
@@ -12,10 +10,8 @@ from agents.config_network import ConfigNetwork, Ints, Placements, make_network
 from agents.dominance import without_dominated
 from agents.errors import AgentError
 from agents.ledger import Ledger
+from agents.milp_process import Program, solve_beside
 from sim.problem import Problem
-
-POLL_S = 0.02
-"""Pause between two looks at the clock while the solver runs."""
 
 SOLVER_SHARE = 0.95
 """Of the seconds left in the budget, so that what it found can still be priced."""
@@ -24,23 +20,17 @@ STATUS = {0: "optimal", 1: "stopped at the time limit"}
 """Of ``scipy.optimize.milp``."""
 
 
-class Program(NamedTuple):
-    """An integer program in the form of ``scipy.optimize.milp``.
+class TightForm(NamedTuple):
+    """A network as an integer program.
 
     Attributes:
-        costs: (columns,) ms.
-        matrix: (rows, columns) of the equations.
-        right: (rows,) right-hand sides.
-        is_integer: (columns,) 1 for choices of variables, 0 for choices of pairs.
+        program: costs in ms.
         offsets: (V + 1,) first column of each variable's choice.
         fixed_ms: what no choice changes.
     """
 
-    costs: np.ndarray
-    matrix: csc_array
-    right: np.ndarray
-    is_integer: np.ndarray
-    offsets: np.ndarray
+    program: Program
+    offsets: Ints
     fixed_ms: float
 
 
@@ -53,7 +43,7 @@ class IntegerProgram(Agent):
     One 0/1 column for each config of an operator, and one column for each pair of configs on an edge, whose sums over
     either end equal the other's columns. With equations, where Alpa's code has inequalities, the relaxation is tighter
     and the columns of pairs need not be integers. HiGHS (``scipy.optimize.milp``) solves it; dominated configs are
-    dropped before.
+    dropped before. The solver is a process of its own, which ends with the search.
 
     It notes ``additive_ms``, the cost of the strategy found, ``additive_bound_ms``, below which no strategy has an
     additive cost (the dual bound), and ``solver``: ``optimal``, or ``stopped at the time limit`` with the best
@@ -80,23 +70,24 @@ class IntegerProgram(Agent):
         """Price operators and edges, solve, and simulate what was found."""
         network = make_network(problem, placements=self.placements, fuse_shared=self.fuse_shared, look=ledger.look)
         network = without_dominated(network, look=ledger.look)
-        program = make_program(network)
+        form = make_program(network)
         seconds = ledger.share(1)[1]
         limit = self.time_limit_s if seconds is None else min(self.time_limit_s, SOLVER_SHARE * seconds)
-        solution = _solve(program, limit, ledger)
-        if solution.mip_dual_bound is not None:
-            ledger.note("additive_bound_ms", float(solution.mip_dual_bound) + program.fixed_ms)
+        stage = f"HiGHS: {int(form.offsets[-1]):,} configs, {len(form.program.costs):,} columns"
+        solution = solve_beside(form.program, limit, lambda: ledger.look(stage))
+        if solution.bound is not None:
+            ledger.note("additive_bound_ms", float(solution.bound) + form.fixed_ms)
         ledger.note("solver", STATUS.get(solution.status, solution.message))
-        if solution.x is None:
+        if solution.columns is None:
             ledger.simulation()
             return
-        columns = zip(program.offsets, program.offsets[1:], strict=False)
-        choice = [int(solution.x[first:last].argmax()) for first, last in columns]
+        spans = zip(form.offsets, form.offsets[1:], strict=False)
+        choice = [int(solution.columns[first:last].argmax()) for first, last in spans]
         ledger.note("additive_ms", network.cost_ns(choice) / 1e6)
         ledger.simulation(network.strategy(choice))
 
 
-def make_program(network: ConfigNetwork) -> Program:
+def make_program(network: ConfigNetwork) -> TightForm:
     """The tight form of REFERENCE 2.7; a pair with an end that has one config adds to the other end's costs."""
     sizes = np.array([len(costs) for costs in network.unary])
     offsets = np.concatenate([[0], np.cumsum(sizes)])
@@ -126,39 +117,10 @@ def make_program(network: ConfigNetwork) -> Program:
     costs_ns = np.concatenate([costs.ravel() for costs in [*unary, *(costs for _, _, costs in tables)]])
     costs_ns -= np.repeat(least, [*sizes, *(costs.size for _, _, costs in tables)])
     entries = (np.concatenate(values), (np.concatenate(rows), np.concatenate(columns)))
-    return Program(
+    program = Program(
         costs=costs_ns / 1e6,
         matrix=csc_array(entries, shape=(num_rows, num_columns)),
         right=(np.arange(num_rows) < len(sizes)).astype(float),
         is_integer=(np.arange(num_columns) < offsets[-1]).astype(int),
-        offsets=offsets,
-        fixed_ms=float(sum(least)) / 1e6,
     )
-
-
-def _solve(program: Program, time_limit_s: float, ledger: Ledger) -> OptimizeResult:
-    """Solve beside this thread, which goes on to report and to hear the user."""
-    answer: dict[str, Any] = {}
-
-    def solve() -> None:
-        try:
-            answer["solution"] = milp(
-                program.costs,
-                constraints=LinearConstraint(program.matrix, program.right, program.right),
-                integrality=program.is_integer,
-                bounds=Bounds(0, 1),
-                options={"time_limit": time_limit_s, "mip_rel_gap": 0.0},
-            )
-        except BaseException as error:
-            answer["error"] = error
-
-    # HiGHS cannot be interrupted; a daemon does not keep the program from ending.
-    solver = threading.Thread(target=solve, daemon=True)
-    solver.start()
-    size = f"{int(program.offsets[-1]):,} configs, {len(program.costs):,} columns"
-    while solver.is_alive():
-        ledger.look(f"HiGHS: {size}")
-        solver.join(POLL_S)
-    if "error" in answer:
-        raise answer["error"]
-    return answer["solution"]
+    return TightForm(program, offsets, float(sum(least)) / 1e6)

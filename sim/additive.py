@@ -1,13 +1,14 @@
 """AdditiveCost: the iteration time of a machine that does one thing at a time (OptCNN's cost model)."""
 
 from collections.abc import Callable, Hashable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 
 from sim.kernels import additive
-from sim.kernels.layout import DONE, HALO, OVERLAP, Ints, Lists, Tables
+from sim.kernels.layout import DONE, HALO, Ints, Lists, Tables
 from sim.operator_graph import Edge
 from sim.problem import Problem
 from sim.state import empty_state, grown
@@ -34,7 +35,8 @@ class AdditiveCost:
     - ``compute_ns`` (t_c): an operator's forward tasks with their exchanges, first come, first served; then the same
       for its backward tasks;
     - ``sync_ns`` (t_s): the run's scheme for its weight group as in serial synchronisation (shard after shard on an
-      idle network, then the largest update), as if every operator of the group had the same config;
+      idle network, then the largest update), as if every operator of the group had the same config, and without
+      buckets;
     - ``transfer_ns`` (t_x): all transfers of an edge, which contend for connections, first come, first served; then
       their mirrors with the gradients.
 
@@ -63,7 +65,7 @@ class AdditiveCost:
     ) -> None:
         self.problem, self.configs = problem, tuple(tuple(members) for members in configs)
         self._arrays = [self._configs(i, members) for i, members in enumerate(self.configs)]
-        self._tables = _serial(problem.tables)
+        self._tables = _serial(problem).tables
         self._state = empty_state(self._tables)
         self._clear()
         self.compute_ns: list[Ints] = []
@@ -153,11 +155,11 @@ class AdditiveCost:
             field[:] = -1
 
 
-def _serial(tables: Tables) -> Tables:
-    """The tables of the same problem with serial synchronisation."""
-    flags = tables.flags.copy()
-    flags[OVERLAP] = 0
-    return tables._replace(flags=flags)
+def _serial(problem: Problem) -> Problem:
+    """The same problem with serial synchronisation of each weight group on its own."""
+    sync = replace(problem.sync, overlap=False, bucket_mb=None)
+    cost, space, training = problem.cost, problem.space, problem.training
+    return Problem(problem.graph, problem.topology, cost=cost, space=space, sync=sync, training=training)
 
 
 def _alone(tables: Tables, operator: int) -> Tables:
@@ -167,6 +169,7 @@ def _alone(tables: Tables, operator: int) -> Tables:
     own group is priced with these tables.
     """
     num_groups = len(tables.group)
+    pointers = np.arange(num_groups + 1, dtype=np.int64)
     return tables._replace(
-        member_ptr=np.arange(num_groups + 1, dtype=np.int64), member=np.full(num_groups, operator, dtype=np.int64)
+        member_ptr=pointers, sharer_ptr=pointers, member=np.full(num_groups, operator, dtype=np.int64)
     )

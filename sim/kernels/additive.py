@@ -15,9 +15,12 @@ from sim.kernels.layout import (
     DST,
     END,
     EXCHANGES,
+    EXE,
     GROUP,
     PARTS,
     READY,
+    RES,
+    RES_LEN,
     SEG,
     SERIAL,
     SRC,
@@ -52,7 +55,7 @@ def operator_ns(tb, st, i):
     Modified in place: ``st.free_at``, ``st.time`` of its slots.
     """
     own, arena, time, free_at = st.block[i], st.arena, st.time, st.free_at
-    exe, res, res_len = st.exe, st.res, st.res_len
+    task, route = st.task, tb.route
     num_parts, num_exchanges = own[PARTS], own[EXCHANGES]
     ptr = own[SEG] + 2 * num_parts
     members, total = ptr + num_exchanges + 1, 0
@@ -61,7 +64,7 @@ def operator_ns(tb, st, i):
         base, latest = own[BASE] + way * (num_parts + num_exchanges), 0
         for k in range(num_parts):
             t = base + k
-            time[t, END] = run_task(exe[t], tb.route, res[t], res_len[t], free_at, 0)
+            time[t, END] = run_task(task[t, EXE], route, task[t, RES], task[t, RES_LEN], free_at, 0)
             latest = max(latest, time[t, END])
         first = base + num_parts
         for x in range(num_exchanges):
@@ -76,7 +79,8 @@ def operator_ns(tb, st, i):
                     following = t
             t, time[following, START] = following, 0
             # Rings are written to the arena.
-            latest = max(latest, run_task(exe[t], arena, ~res[t], res_len[t], free_at, time[t, READY]))
+            end = run_task(task[t, EXE], arena, ~task[t, RES], task[t, RES_LEN], free_at, time[t, READY])
+            latest = max(latest, end)
         total += latest
     return total
 
@@ -85,13 +89,13 @@ def operator_ns(tb, st, i):
 def edge_ns(tb, st, e):
     """Time of an edge's transfers alone, all ready at once, plus that of their mirrors. Modified: ``st.free_at``."""
     own = st.block[tb.op.shape[0] + e]
-    exe, res, res_len, route, free_at = st.exe, st.res, st.res_len, tb.route, st.free_at
+    task, route, free_at = st.task, tb.route, st.free_at
     transfers, base, total = st.arena[own[SEG] + E_COUNT], own[BASE], 0
     for way in range(1 + tb.flags[TRAINING]):
         free_at[:] = 0
         latest = 0
         for t in range(base + way * transfers, base + (1 + way) * transfers):
-            latest = max(latest, run_task(exe[t], route, res[t], res_len[t], free_at, 0))
+            latest = max(latest, run_task(task[t, EXE], route, task[t, RES], task[t, RES_LEN], free_at, 0))
         total += latest
     return total
 
@@ -109,7 +113,7 @@ def price_operator(tb, rows, st, i, config_rows, config_ptr, config_devices, com
     """Price the configs of operator i.
 
     Args:
-        tb: with serial synchronisation, and operator i as the only member of its weight group, if it has one.
+        tb: with serial synchronisation and no buckets, and operator i alone in its weight group, if it has one.
         i: the operator.
         config_rows: (C,) row of each config's degrees.
         config_ptr: (C + 1,) where each config's devices start.
