@@ -4,11 +4,10 @@ The state holds no timeline here: blocks are built, timed and released again. Wh
 enlarges it, clears the state and calls again.
 """
 
-from numba import njit
-
 from sim.kernels.blocks import release_block
 from sim.kernels.edges import E_COUNT, build_edge
 from sim.kernels.groups import build_group
+from sim.kernels.kernel import kernel
 from sim.kernels.layout import (
     BASE,
     DONE,
@@ -30,7 +29,7 @@ from sim.kernels.layout import (
 from sim.kernels.operators import build_operator
 
 
-@njit(cache=True, _nrt=False)
+@kernel
 def run_task(exe, resources, first, length, free_at, ready):
     """Start a task of ``exe`` ns as soon as it is ready and its ``resources[first : first + length]`` are free.
 
@@ -48,7 +47,7 @@ def run_task(exe, resources, first, length, free_at, ready):
     return end
 
 
-@njit(cache=True, _nrt=False)
+@kernel
 def operator_ns(tb, st, i):
     """Time of operator i's forward tasks and exchanges alone, plus that of its backward tasks and exchanges.
 
@@ -85,7 +84,7 @@ def operator_ns(tb, st, i):
     return total
 
 
-@njit(cache=True, _nrt=False)
+@kernel
 def edge_ns(tb, st, e):
     """Time of an edge's transfers alone, all ready at once, plus that of their mirrors. Modified: ``st.free_at``."""
     own = st.block[tb.op.shape[0] + e]
@@ -100,7 +99,7 @@ def edge_ns(tb, st, e):
     return total
 
 
-@njit(cache=True, _nrt=False)
+@kernel
 def build_config(tb, rows, st, i, row, devices):
     """Build operator i with degrees ``row`` on ``devices``. Modified in place: its block, ``st.devices``."""
     for k in range(devices.shape[0]):
@@ -108,7 +107,7 @@ def build_config(tb, rows, st, i, row, devices):
     return build_operator(tb, rows, st, i, row, devices.shape[0])
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@kernel
 def price_operator(tb, rows, st, i, config_rows, config_ptr, config_devices, compute, sync):
     """Price the configs of operator i.
 
@@ -140,7 +139,7 @@ def price_operator(tb, rows, st, i, config_rows, config_ptr, config_devices, com
     return DONE
 
 
-@njit(cache=True, nogil=True, _nrt=False)
+@kernel
 def price_edge(tb, rows, st, e, row, devices, config_rows, config_ptr, config_devices, transfer):
     """Price edge e for one config of its producer and all configs of its consumer.
 
