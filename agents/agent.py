@@ -1,10 +1,11 @@
 """Agent: what every searcher is, and what it returns."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from agents.budget import Budget, Progress
-from agents.ledger import BudgetExhausted, CurvePoint, Ledger, Report
+from agents.ledger import BudgetExhausted, CurvePoint, Ledger, Note, Report
 from sim.problem import Problem
 from sim.strategy import Strategy
 
@@ -22,6 +23,7 @@ class SearchResult:
         seconds: wall-clock time of the search.
         curve: the improvements, in order; the last point is the end of the search.
         is_interrupted: the user stopped the search.
+        notes: what the search found out beside the strategy (an objective of its own, a bound, ...).
     """
 
     strategy: Strategy
@@ -32,6 +34,7 @@ class SearchResult:
     seconds: float
     curve: tuple[CurvePoint, ...]
     is_interrupted: bool
+    notes: Mapping[str, Note]
 
 
 def _say_nothing(progress: Progress) -> None:
@@ -83,4 +86,5 @@ class Agent(ABC):
             seconds=seconds,
             curve=(*ledger.curve, CurvePoint(ledger.simulations, seconds, final.cost_ns / 1e6)),
             is_interrupted=is_interrupted,
+            notes=ledger.notes,
         )

