@@ -258,7 +258,9 @@ def simulate(tb, st, i, cut_position, cut_time, cut_key, cutoff):
                 if run_end == t:
                     run_time = -1
             first = task[t, RES]
-            if first >= 0:
+            if 0 <= first < num_devices:
+                start = max(start, free_at[first])
+            elif first >= 0:
                 for r in range(first, first + task[t, RES_LEN]):
                     start = max(start, free_at[route[r]])
             else:
@@ -270,7 +272,13 @@ def simulate(tb, st, i, cut_position, cut_time, cut_key, cutoff):
             new_order[position] = t
         first = task[t, RES]
         bound = end
-        if first >= 0:
+        if 0 <= first < num_devices:
+            # The routes begin with the devices themselves.
+            free_at[first] = end
+            if ahead[row[first], b]:
+                rest[first] -= exe
+                bound = end + rest[first]
+        elif first >= 0:
             for r in range(first, first + task[t, RES_LEN]):
                 resource = route[r]
                 free_at[resource] = end
