@@ -286,6 +286,28 @@ def stop(st, bound, serial):
     st.num[IS_CUTOFF], st.num[NEW_MAKESPAN], st.num[NEW_SERIAL_SUM], st.num[POPPED] = 1, bound, serial, 0
 
 
+@inlined
+def is_present(st, i, row, num_parts):
+    """Whether a config of operator ``i`` is the accepted one."""
+    is_same, home = st.block[i, ROW] == row, st.block[i, SEG]
+    for k in range(num_parts):
+        is_same = is_same and st.arena[home + k] == st.devices[k]
+    return is_same
+
+
+@inlined
+def keep_present(st, cutoff):
+    """Propose what is accepted. Modified in place: ``st.num``, the proposal's memory and load."""
+    num = st.num
+    copy_to(st.new_memory, st.memory)
+    copy_to(st.new_load, st.load)
+    st.gain[:] = 0
+    num[NUM_SAVED], num[NUM_NEAR], num[NUM_BUILT], num[POPPED] = 0, 0, 0, 0
+    num[CUT_POSITION], num[NEW_TASKS], num[NEW_MAKESPAN] = num[NUM_TASKS], num[NUM_TASKS], num[MAKESPAN]
+    num[NEW_SERIAL_SUM], num[NEW_OVERFLOW] = num[SERIAL_SUM], num[OVERFLOW]
+    num[IS_CUTOFF] = 1 if num[MAKESPAN] + num[SERIAL_SUM] > cutoff else 0
+
+
 @kernel
 def propose(tb, rows, st, i, row, num_parts, cutoff):
     """Price a new config of operator ``i``: degrees ``row`` on ``st.devices[:num_parts]``.
@@ -297,6 +319,9 @@ def propose(tb, rows, st, i, row, num_parts, cutoff):
     """
     n, num_edges, num, load = tb.op.shape[0], tb.edge.shape[0], st.num, st.new_load
     num[NUM_SAVED], num[NUM_BUILT] = 0, 0
+    if is_present(st, i, row, num_parts):
+        keep_present(st, cutoff)
+        return DONE
     serial, g = num[SERIAL_SUM], tb.op[i, GROUP]
     if g >= 0:
         serial -= st.block[n + num_edges + g, SERIAL]

@@ -145,6 +145,17 @@ def test_delta_simulation_equals_the_oracle_when_all_arrays_had_to_grow(scheme: 
     assert simulated(simulation) == recomputed(problem, simulation.strategy)
 
 
+def test_the_present_config_is_priced_without_simulating() -> None:
+    problem = Problem(SMALL_NMT, P100[16])
+    simulation = problem.simulation()
+    before = simulated(simulation)
+    proposal = simulation.propose(3, simulation.config(3))
+    simulation.accept()
+
+    assert (proposal.cost_ns, simulation.num_simulated_tasks) == (before.cost_ns, 0)
+    assert simulated(simulation) == before
+
+
 def two_sinks_that_share_a_weight() -> Problem:
     """``late`` waits for ``slow``; ``early`` is done, and has pushed its gradient, long before ``late`` begins."""
     names = ["d0", "d1", "d2"]
