@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from agents.budget import Budget, Progress
 from sim.chain import Chain, Steps
+from sim.neighbourhood import Scan
 from sim.problem import Problem
 from sim.simulation import Proposal, Simulation
 from sim.strategy import ParallelConfig, Strategy
@@ -114,16 +115,34 @@ class Ledger:
         Raises:
             BudgetExhausted: nothing is left.
         """
+        return self._pay(lambda allowed: chain.walk(allowed, patience), count, lambda: chain.best_configs)
+
+    def scan(self, scan: Scan) -> bool:
+        """Let a scan price all its candidates, and pay for them; returns whether it found a better strategy.
+
+        Raises:
+            BudgetExhausted: nothing is left.
+        """
+        is_better = False
+        while scan.left > 0:
+            steps = self._pay(scan.walk, scan.left, lambda: list(scan.simulation.configs))
+            is_better = is_better or bool(steps.improvements)
+        return is_better
+
+    def _pay(
+        self, walk: Callable[[int], Steps], count: int, best_configs: Callable[[], list[ParallelConfig]]
+    ) -> Steps:
+        """Let something compiled make up to ``count`` pricings, as many as take a moment, and pay for them."""
         self._look()
         count = min(count, self._steps_at_once)
         if self.budget.simulations is not None:
             count = min(count, self.budget.simulations - self.simulations)
         before, began = self.simulations, time.perf_counter()
-        steps = chain.walk(count, patience)
+        steps = walk(count)
         self.cutoffs += steps.cutoffs
         for improvement in steps.improvements:
             self.simulations = before + improvement.simulations
-            self.record(improvement.overflow_bytes, improvement.cost_ns, lambda: chain.best_configs)
+            self.record(improvement.overflow_bytes, improvement.cost_ns, best_configs)
         self.simulations = before + steps.simulations
         seconds = max(time.perf_counter() - began, 1e-9)
         self._steps_at_once = min(max(1, int(count * WALK_INTERVAL_S / seconds)), MAX_STEPS_AT_ONCE)

@@ -21,13 +21,11 @@ def empty_state(tables: Tables) -> State:
     num_devices = len(tables.device)
     num_blocks = len(tables.op) + len(tables.edge) + len(tables.group)
     num_resources = num_devices + len(tables.bandwidth)
-    # A proposal replaces an operator, its edges and its weight group.
-    num_saved = int((np.diff(tables.in_ptr) + np.diff(tables.out_ptr)).max()) + 2
     int64, int32 = np.int64, np.int32
     arrays: dict[str, Any] = {
         "block": np.zeros((num_blocks, BLOCK_COLUMNS), int64),
-        "saved": np.zeros((num_saved, BLOCK_COLUMNS), int64),
-        "saved_id": np.zeros(num_saved, int64),
+        "saved": np.zeros((num_blocks, BLOCK_COLUMNS), int64),  # a proposal may replace everything
+        "saved_id": np.zeros(num_blocks, int64),
         "arena": np.zeros(16 * INITIAL_SLOTS, int32),
         "task_free": np.zeros(64, int64),
         "seg_free": np.zeros(64, int64),
