@@ -10,8 +10,9 @@ from sim.chain import Improvement, Steps
 from sim.kernels import neighbourhood as kernel
 from sim.kernels.layout import Ints, Lists
 from sim.kernels.neighbourhood import S_CUTOFFS, S_IMPROVEMENTS, S_NEXT, S_SIMULATIONS, S_TASKS, SCAN_ENTRIES
+from sim.operator_graph import Label
 from sim.problem import Problem
-from sim.simulation import Simulation
+from sim.simulation import NO_CUTOFF, Simulation
 from sim.strategy import ParallelConfig
 
 
@@ -43,7 +44,7 @@ class Neighbourhood:
 
     def __init__(self, problem: Problem, rng: np.random.Generator, *, num_samples: int) -> None:
         self.problem, self._rng, self._num_samples = problem, rng, num_samples
-        self._shared: dict[tuple[tuple[int, ...], ...], list[ParallelConfig]] = {}
+        self._shared: dict[tuple[tuple[int, ...], tuple[Label, ...]], list[ParallelConfig]] = {}
         self._all: dict[tuple[int, ...], Candidates] = {}
 
     @property
@@ -51,10 +52,10 @@ class Neighbourhood:
         """Whether the candidates are all configs of the space."""
         return self.problem.space.is_enumerable
 
-    def scan(self, simulation: Simulation, members: Sequence[int]) -> "Scan":
-        """What changes ``members`` to one and the same config each time, in random order."""
+    def scan(self, simulation: Simulation, members: Sequence[int], highest_ns: int | None = None) -> "Scan":
+        """What changes ``members`` to one and the same config each time, in random order; see ``Scan``."""
         candidates = self.candidates(tuple(members))
-        return Scan(simulation, members, candidates, self._rng.permutation(len(candidates)))
+        return Scan(simulation, members, candidates, self._rng.permutation(len(candidates)), highest_ns)
 
     def candidates(self, members: tuple[int, ...]) -> Candidates:
         """The configs that are legal for all of ``members``: all of them, or a sample."""
@@ -100,12 +101,19 @@ class Scan:
         members: operators that change together.
         candidates: for these.
         visits: the candidates to price, in order.
+        highest_ns: a strategy that fits and costs more is not kept, even if it is better.
     """
 
     def __init__(
-        self, simulation: Simulation, members: Sequence[int], candidates: Candidates, visits: NDArray[np.int64]
+        self,
+        simulation: Simulation,
+        members: Sequence[int],
+        candidates: Candidates,
+        visits: NDArray[np.int64],
+        highest_ns: int | None = None,
     ) -> None:
         self.simulation = simulation
+        self._highest_ns = NO_CUTOFF if highest_ns is None else highest_ns
         self._members, self._candidates, self._visits = np.array(members, np.int64), candidates, visits
         self._scanned = np.zeros(SCAN_ENTRIES, np.int64)
 
@@ -120,8 +128,9 @@ class Scan:
         scanned = self._scanned
         scanned[[S_SIMULATIONS, S_CUTOFFS, S_TASKS, S_IMPROVEMENTS]] = 0
         improvements = np.zeros((count, 3), np.int64)
+        limits = (self._highest_ns, count)
         self.simulation.run_kernel(
-            kernel.scan, self._members, *self._candidates, self._visits, count, scanned, improvements
+            kernel.scan, self._members, *self._candidates, self._visits, *limits, scanned, improvements
         )
         found = tuple(Improvement(*row) for row in improvements[: scanned[S_IMPROVEMENTS]].tolist())
         return Steps(int(scanned[S_SIMULATIONS]), int(scanned[S_CUTOFFS]), int(scanned[S_TASKS]), found)

@@ -23,7 +23,9 @@ SCAN_ENTRIES = 5
 
 
 @njit(cache=True, nogil=True)
-def scan(tb, rows, st, members, config_rows, config_parts, config_devices, visits, count, scanned, improvements):
+def scan(
+    tb, rows, st, members, config_rows, config_parts, config_devices, visits, highest, count, scanned, improvements
+):
     """Price candidates one after the other and keep each that beats the best so far, which is the cutoff.
 
     A strategy that overflows memory less is better; between two that overflow alike, the faster one is.
@@ -34,6 +36,7 @@ def scan(tb, rows, st, members, config_rows, config_parts, config_devices, visit
         config_parts: (C,) their numbers of parts.
         config_devices: (C, D) their devices.
         visits: (V,) candidates in the order of pricing.
+        highest: cost above which a strategy is not kept, even if it is better, once the memory suffices.
         count: candidates to price at most, and no more than the rows of ``improvements``.
 
     Modified in place: ``st``, which ends with the best; ``scanned`` (S_ entries), ``improvements`` (simulations, cost,
@@ -48,7 +51,7 @@ def scan(tb, rows, st, members, config_rows, config_parts, config_devices, visit
     while scanned[S_NEXT] < visits.shape[0] and scanned[S_SIMULATIONS] < count:
         c = visits[scanned[S_NEXT]]
         cost, overflow = num[MAKESPAN] + num[SERIAL_SUM], num[OVERFLOW]
-        cutoff = cost - 1 if overflow == 0 else np.iinfo(np.int64).max
+        cutoff = min(cost - 1, highest) if overflow == 0 else np.iinfo(np.int64).max
         if k == 1:
             for part in range(config_parts[c]):
                 st.devices[part] = config_devices[c, part]

@@ -134,7 +134,7 @@ def test_a_scan_of_operators_that_change_alike_ends_with_their_best_config(seed:
     ]
     prices = [cost(problem.simulation(changed(start, dict.fromkeys(members, config)))) for config in common]
 
-    assert cost(simulation) == min(prices + [cost(problem.simulation(start))])
+    assert cost(simulation) == min([*prices, cost(problem.simulation(start))])
     assert simulated(simulation) == recomputed(problem, simulation.strategy)
 
 
