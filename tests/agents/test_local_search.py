@@ -138,13 +138,13 @@ def test_a_descent_never_goes_up() -> None:
     assert result.cost_ns <= problem_of(NMT).data_parallel_ns
 
 
-@settings(max_examples=25)
+@settings(max_examples=10)
 @given(st.integers(0, 2**32 - 1), st.booleans())
 def test_the_certificate_is_true(seed: int, has_weight_groups: bool) -> None:
     random = Random(seed)
-    problem = random_problem(random, max_operators=4, max_devices=4, variant=random.choice(["aligned", "block"]))
+    problem = random_problem(random, max_operators=3, max_devices=4, variant=random.choice(["aligned", "block"]))
     agent = best_response(seed=seed, has_weight_groups=has_weight_groups)
-    result = agent.search(problem, Budget(simulations=6000))
+    result = agent.search(problem, Budget(simulations=800))
     assume(result.is_one_opt)
     best = price(problem, result.strategy)
     neighbours = (
