@@ -168,6 +168,8 @@ class Ledger:
                     min(other.simulations, count if k <= number else count - 1) for k, other in enumerate(parts)
                 )
                 seconds = point.seconds + part._began - self._began
+                if self.curve:
+                    seconds = max(seconds, self.curve[-1].seconds)
                 self._best, self._best_configs, self._is_one_opt = price, part._best_configs, part._is_one_opt
                 self._prices.append(price)
                 self.curve.append(CurvePoint(simulations, seconds, point.best_ms))

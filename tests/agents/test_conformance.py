@@ -11,6 +11,7 @@ from hydra.utils import instantiate
 from agents.agent import Agent, SearchResult
 from agents.budget import Budget
 from sim.bounds import lower_bound_ns
+from sim.models.lenet import lenet
 from sim.problem import Problem
 from sim.task_graph_builder import build_task_graph
 from sim.topology import load_topology
@@ -51,9 +52,8 @@ def test_an_agent_finds_within_its_budget_a_strategy_that_full_simulation_confir
 
 
 @pytest.mark.parametrize("agent", AGENTS)
-def test_an_agent_repeats_itself(problem: Problem, agent: str) -> None:
-    if problem.graph.name != "lenet":
-        pytest.skip("one model suffices")
+def test_an_agent_repeats_itself(agent: str) -> None:
+    problem = Problem(lenet(num_devices=NUM_DEVICES), load_topology("p100_cluster", num_devices=NUM_DEVICES))
     first, second = (searcher(agent).search(problem, Budget(simulations=SIMULATIONS)) for _ in range(2))
 
     assert _without_times(first) == _without_times(second)
