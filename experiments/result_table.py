@@ -44,6 +44,8 @@ def result_table(record: Record, simulations: Mapping[str, Simulation], *, folde
             f"{record.simulations:,} simulations ({record.cutoffs:,} cut off early) in {record.search_seconds:.1f} s"
             + (", interrupted" if record.is_interrupted else ""),
         )
+    if record.is_one_opt:
+        lines.insert(-1, "1-opt: another config of any single operator is no better (all were priced)")
     return Group(table, *(Text(line) for line in lines))
 
 
