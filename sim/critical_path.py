@@ -14,8 +14,7 @@ def critical_operators(simulation: Simulation) -> list[int]:
     starts; where several do, any of them is followed.
     """
     keys, times = simulation.timeline_arrays()
-    graph = simulation.problem.graph
-    n, groups = len(graph), list(graph.weight_groups.values())
+    n, tables = len(simulation.problem.graph), simulation.problem.tables
     order = np.argsort(times[:, END], kind="stable")
     ends = times[order, END]
     found: set[int] = set()
@@ -24,7 +23,8 @@ def critical_operators(simulation: Simulation) -> list[int]:
         task = order[position]
         phase = int(keys[task]) >> 43
         if phase >= 4 * n:
-            found.update(groups[(phase - 4 * n) // 4])
+            group = (phase - 4 * n) // 4
+            found.update(tables.member[tables.member_ptr[group] : tables.member_ptr[group + 1]].tolist())
         else:
             found.add(phase // 2 if phase < 2 * n else (4 * n - 1 - phase) // 2)
         start = times[task, START]

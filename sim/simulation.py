@@ -126,6 +126,8 @@ class Simulation:
             changes: new configs by position of the operator, at least one.
             cutoff_ns: see ``propose``, as for all else.
         """
+        if len(changes) == 1:
+            return Simulation.propose(self, *next(iter(changes.items())), cutoff_ns)  # not of a subclass, which charges
         if self._proposed is not None:
             self.reject()
         members = np.array(list(changes), np.int64)
