@@ -1,10 +1,11 @@
 """Agent: what every searcher is, and what it returns."""
 
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from agents.budget import Budget, Progress
-from agents.ledger import BudgetExhausted, CurvePoint, Ledger, Report
+from agents.ledger import BudgetExhausted, CurvePoint, Ledger, Note, Report
 from sim.problem import Problem
 from sim.strategy import Strategy
 
@@ -24,6 +25,7 @@ class SearchResult:
         is_interrupted: the user stopped the search.
         is_one_opt: the strategy is proven to be 1-opt: the agent priced all strategies that differ in the config of one
             operator, and none is better.
+        notes: what the search found out beside the strategy (an objective of its own, a bound, ...).
     """
 
     strategy: Strategy
@@ -35,6 +37,7 @@ class SearchResult:
     curve: tuple[CurvePoint, ...]
     is_interrupted: bool
     is_one_opt: bool
+    notes: Mapping[str, Note]
 
 
 def _say_nothing(progress: Progress) -> None:
@@ -87,4 +90,5 @@ class Agent(ABC):
             curve=(*ledger.curve, CurvePoint(ledger.simulations, seconds, final.cost_ns / 1e6)),
             is_interrupted=is_interrupted,
             is_one_opt=ledger.is_one_opt,
+            notes=ledger.notes,
         )

@@ -41,6 +41,7 @@ class Progress:
         data_parallel_ns: cost of data parallelism.
         fits_memory: whether the best strategy fits.
         budget: what may be spent.
+        stage: what the search does if it does not price strategies.
     """
 
     simulations: int
@@ -50,6 +51,7 @@ class Progress:
     data_parallel_ns: int
     fits_memory: bool
     budget: Budget
+    stage: str = ""
 
     @property
     def fraction(self) -> float:

@@ -4,6 +4,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 from agents.budget import Budget, Progress
 from sim.chain import NO_PATIENCE, Chain, Steps
@@ -17,6 +18,7 @@ WALK_INTERVAL_S = 0.05
 MAX_STEPS_AT_ONCE = 65_536
 
 Report = Callable[[Progress], None]
+Note: TypeAlias = int | float | str
 
 
 class BudgetExhausted(Exception):  # noqa: N818 (a signal, not an error)
@@ -49,6 +51,7 @@ class Ledger:
         self.simulations = 0
         self.cutoffs = 0
         self.curve: list[CurvePoint] = []
+        self.notes: dict[str, Note] = {}
         self._report = report
         self._data_parallel_ns = problem.data_parallel_ns
         self._best: tuple[int, int] | None = None
@@ -59,6 +62,7 @@ class Ledger:
         self._began = time.perf_counter()
         self._next_report = self._began
         self._steps_at_once = 16
+        self._stage = ""
 
     @property
     def seconds(self) -> float:
@@ -88,11 +92,36 @@ class Ledger:
         """How far the search is."""
         fits = self._best is None or self._best[0] == 0
         spent = (self.simulations, self.cutoffs, self.seconds)
-        return Progress(*spent, self.best_ns, self._data_parallel_ns, fits, self.budget)
+        return Progress(*spent, self.best_ns, self._data_parallel_ns, fits, self.budget, self._stage)
 
     def simulation(self, strategy: Strategy | None = None) -> "MeteredSimulation":
         """A simulation from ``strategy`` (data parallelism by default) whose pricings are charged here."""
         return MeteredSimulation(self, strategy if strategy is not None else self.problem.data_parallel)
+
+    def look(self, stage: str = "") -> None:
+        """Report now and then, and end the search if the budget is spent; between pricings, call it often.
+
+        Args:
+            stage: what the search does instead of pricing, for the progress bar.
+
+        Raises:
+            BudgetExhausted: nothing is left.
+        """
+        now = time.perf_counter()
+        self._stage = stage
+        if self._is_stopped:
+            raise BudgetExhausted
+        if self.budget.simulations is not None and self.simulations >= self.budget.simulations:
+            raise BudgetExhausted
+        if self.budget.seconds is not None and now - self._began >= self.budget.seconds:
+            raise BudgetExhausted
+        if now >= self._next_report:
+            self._next_report = now + REPORT_INTERVAL_S
+            self._report(self.progress())
+
+    def note(self, name: str, value: Note) -> None:
+        """Keep something that the search found out beside the strategy, for its result; the unit is in the name."""
+        self.notes[name] = value
 
     def charge(self) -> None:
         """Pay for one pricing.
@@ -100,7 +129,7 @@ class Ledger:
         Raises:
             BudgetExhausted: nothing is left.
         """
-        self._look()
+        self.look()
         self.simulations += 1
 
     def share(self, num_parts: int) -> tuple[int | None, float | None]:
@@ -127,7 +156,7 @@ class Ledger:
         Raises:
             BudgetExhausted: nothing is left.
         """
-        self._look()
+        self.look()
         left, seconds = self.share(1)
         num_parts = num_parts if left is None else min(num_parts, left)
         seconds = None if seconds is None else seconds / rounds
@@ -173,6 +202,8 @@ class Ledger:
                 self._best, self._best_configs, self._is_one_opt = price, part._best_configs, part._is_one_opt
                 self._prices.append(price)
                 self.curve.append(CurvePoint(simulations, seconds, point.best_ms))
+        for part in parts:
+            self.notes |= part.notes
         self.simulations += sum(part.simulations for part in parts)
         self.cutoffs += sum(part.cutoffs for part in parts)
 
@@ -205,7 +236,7 @@ class Ledger:
 
     def _pay(self, walk: Callable[[int], Steps], count: int, best_configs: Callable[[], list[ParallelConfig]]) -> Steps:
         """Let something compiled make up to ``count`` pricings, as many as take a moment, and pay for them."""
-        self._look()
+        self.look()
         count = min(count, self._steps_at_once)
         if self.budget.simulations is not None:
             count = min(count, self.budget.simulations - self.simulations)
@@ -219,19 +250,6 @@ class Ledger:
         seconds = max(time.perf_counter() - began, 1e-9)
         self._steps_at_once = min(max(1, int(count * WALK_INTERVAL_S / seconds)), MAX_STEPS_AT_ONCE)
         return steps
-
-    def _look(self) -> None:
-        """Report now and then, and end the search if the budget is spent."""
-        now = time.perf_counter()
-        if self._is_stopped:
-            raise BudgetExhausted
-        if self.budget.simulations is not None and self.simulations >= self.budget.simulations:
-            raise BudgetExhausted
-        if self.budget.seconds is not None and now - self._began >= self.budget.seconds:
-            raise BudgetExhausted
-        if now >= self._next_report:
-            self._next_report = now + REPORT_INTERVAL_S
-            self._report(self.progress())
 
     def record(self, overflow_bytes: int, cost_ns: int, configs: Callable[[], list[ParallelConfig]]) -> None:
         """Note a price; ``configs`` is called if it is the best so far."""

@@ -21,7 +21,7 @@ from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBase
 from sim.topology import load_topology
 
 ROOT = Path(__file__).resolve().parents[1]
-ROOMS = ("sim", "envs", "agents", "experiments")
+ROOMS = ("sim", "envs", "agents", "runtime", "experiments")
 
 EXIT_FAULT = 2
 EXIT_INTERRUPTED = 130

@@ -63,6 +63,8 @@ def describe(progress: "Progress") -> str:
         f"{progress.data_parallel_ns / progress.best_ns:.2f}x data parallel",
         f"{progress.simulations / max(progress.seconds, 1e-9):,.0f} simulations/s",
     ]
+    if progress.stage:
+        parts[-1] = progress.stage
     if progress.fraction > 0:
         minutes, seconds = divmod(round(progress.seconds * (1 / progress.fraction - 1)), 60)
         parts.append(f"{minutes}:{seconds:02d} left")

@@ -13,6 +13,7 @@ from omegaconf import DictConfig
 
 from experiments.construct import resolved
 from sim.bounds import lower_bound_ns
+from sim.costs.measured import MeasuredCost
 from sim.problem import Problem
 from sim.simulation import Simulation
 
@@ -57,6 +58,9 @@ class Record:
         num_parameters: trainable elements.
         communication_bytes: transfers, exchanges and synchronisation of one iteration.
         compute_ms: sum over the tasks on compute devices.
+        num_part_shapes: distinct part shapes that a measured cost was asked for; None for other cost sources.
+        num_unmeasured: those of them that were not measured, but priced analytically.
+        notes: what the search found out beside the strategy.
     """
 
     format_version: int
@@ -85,6 +89,9 @@ class Record:
     num_parameters: int
     communication_bytes: int
     compute_ms: float
+    num_part_shapes: int | None
+    num_unmeasured: int | None
+    notes: dict[str, int | float | str]
 
     def to_dict(self) -> dict[str, Any]:
         """What is written on disk."""
@@ -102,6 +109,7 @@ def make_record(
         simulation: of the strategy found or priced.
         result: of the search; None if there was none.
     """
+    measured = problem.cost if isinstance(problem.cost, MeasuredCost) else None
     choices = HydraConfig.get().runtime.choices
     return Record(
         format_version=FORMAT_VERSION,
@@ -130,6 +138,9 @@ def make_record(
         num_parameters=problem.graph.num_parameters,
         communication_bytes=simulation.communication_bytes,
         compute_ms=simulation.compute_ns / NS_PER_MS,
+        num_part_shapes=measured.num_asked if measured else None,
+        num_unmeasured=measured.num_fallbacks if measured else None,
+        notes=dict(result.notes) if result else {},
     )
 
 

@@ -38,12 +38,19 @@ def result_table(record: Record, simulations: Mapping[str, Simulation], *, folde
             f"{overflow_gib:.2f} GiB too much" if overflow_gib else "fits",
         )
     lines = [bound_line(record), f"files in {folder}"]
+    if record.num_unmeasured:
+        asked = f"{record.num_unmeasured} of {record.num_part_shapes} part shapes"
+        lines.insert(0, f"warning: {asked} were not measured and have analytic times")
     if record.agent is not None:
         lines.insert(
             0,
             f"{record.simulations:,} simulations ({record.cutoffs:,} cut off early) in {record.search_seconds:.1f} s"
             + (", interrupted" if record.is_interrupted else ""),
         )
+        lines[1:1] = [
+            f"{name}: {note:.3f}" if isinstance(note, float) else f"{name}: {note}"
+            for name, note in record.notes.items()
+        ]
     if record.is_one_opt:
         lines.insert(-1, "1-opt: another config of any single operator is no better (all were priced)")
     return Group(table, *(Text(line) for line in lines))

@@ -6,9 +6,14 @@ import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from hydra.core.hydra_config import HydraConfig
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+DOTS_PER_INCH = 150
 
 
 class RunFolder:
@@ -30,16 +35,34 @@ class RunFolder:
         with self._draft(name) as draft, draft.open("w", newline="") as file:
             csv.writer(file).writerows([header, *rows])
 
+    def write_png(self, name: str, picture: "Figure") -> None:
+        """Write a picture of matplotlib."""
+        with self._draft(name) as draft:
+            picture.savefig(draft, format="png", dpi=DOTS_PER_INCH)
+
     @contextmanager
     def _draft(self, name: str) -> Iterator[Path]:
-        draft = self.path / f".{name}.{os.getpid()}.tmp"
-        try:
-            yield draft
-            draft.replace(self.path / name)
-        finally:
-            draft.unlink(missing_ok=True)
+        with draft(self.path / name) as path:
+            yield path
 
     @property
     def label(self) -> str:
         """The path as people read it: from the working directory if it lies below."""
         return str(self.path.relative_to(Path.cwd()) if self.path.is_relative_to(Path.cwd()) else self.path)
+
+
+def write_whole(path: Path, text: str) -> None:
+    """Write a file that appears whole or not at all."""
+    with draft(path) as unfinished:
+        unfinished.write_text(text)
+
+
+@contextmanager
+def draft(path: Path) -> Iterator[Path]:
+    """A file beside ``path`` that takes its place when it is done."""
+    unfinished = path.parent / f".{path.name}.{os.getpid()}.tmp"
+    try:
+        yield unfinished
+        unfinished.replace(path)
+    finally:
+        unfinished.unlink(missing_ok=True)

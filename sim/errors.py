@@ -1,5 +1,7 @@
 """Faults in what a user hands to the simulator; each keeps the offending values as fields."""
 
+from collections.abc import Mapping
+
 
 class SimError(ValueError):
     """A graph, topology, strategy or option that the simulator cannot accept."""
@@ -51,3 +53,40 @@ class UnknownNameError(SimError):
     def __init__(self, what: str, name: str, allowed: list[str]) -> None:
         self.what, self.name, self.allowed = what, name, allowed
         super().__init__(f"unknown {what} '{name}'; choose one of {', '.join(allowed)}")
+
+
+class TimingFileError(SimError):
+    """A file of measured times that cannot be read as one."""
+
+    def __init__(self, path: str, reason: str) -> None:
+        self.path, self.reason = path, reason
+        super().__init__(f"measured costs {path}: {reason}")
+
+
+class MissingTimingsError(SimError):
+    """Parts whose times were not measured."""
+
+    def __init__(self, path: str, device_kind: str, first: str, num_missing: int, num_shapes: int) -> None:
+        self.path, self.device_kind, self.first = path, device_kind, first
+        self.num_missing, self.num_shapes = num_missing, num_shapes
+        super().__init__(
+            f"measured costs {path}: {num_missing} of {num_shapes} part shapes were not measured on '{device_kind}', "
+            f"first {first}; measure them by experiments/profile_operators.py with the same model, num_devices, "
+            "topology and space, or give cost.fallback=analytic"
+        )
+
+
+class AmbiguousTimingsError(SimError):
+    """Measured times of several platforms, or of none, fit what was asked for."""
+
+    def __init__(
+        self, path: str, device_kind: str, wanted: Mapping[str, object], num_fitting: int, platforms: list[str]
+    ) -> None:
+        self.path, self.device_kind, self.wanted = path, device_kind, wanted
+        self.num_fitting, self.platforms = num_fitting, platforms
+        asked = ", ".join(f"cost.{key}={value}" for key, value in wanted.items())
+        super().__init__(
+            f"measured costs {path}: of the platforms of '{device_kind}', {num_fitting} fit"
+            f"{f' {asked}' if asked else ''}, not one; choose by cost.device, cost.num_threads, cost.dtype and "
+            f"cost.torch_version among: {'; '.join(platforms)}"
+        )

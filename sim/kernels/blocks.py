@@ -1,8 +1,8 @@
 """Blocks of tasks: where they live, what completes a part, and rings through devices."""
 
 import numpy as np
-from numba import njit
 
+from sim.kernels.kernel import kernel
 from sim.kernels.layout import (
     BASE,
     BYTES,
@@ -27,13 +27,20 @@ from sim.kernels.layout import (
 )
 
 
-@njit(cache=True)
+@kernel
+def copy_to(target, source):
+    """Copy a one-dimensional array; numba's assignment of slices would need its allocator."""
+    for k in range(source.shape[0]):
+        target[k] = source[k]
+
+
+@kernel
 def pack(phase, a, b, c):
     """A task key as one integer that sorts like the tuple: 20, 13, 15 and 15 bits."""
     return (phase << 43) | (a << 30) | (b << 15) | c
 
 
-@njit(cache=True)
+@kernel
 def size_class(length):
     """Smallest c with 2 ** c >= length."""
     c = 0
@@ -42,7 +49,7 @@ def size_class(length):
     return c
 
 
-@njit(cache=True)
+@kernel
 def claim_block(st, b, num_tasks, segment, length):
     """Give block ``b`` task slots and a home for the segment written at ``segment`` (the arena's top).
 
@@ -79,7 +86,7 @@ def claim_block(st, b, num_tasks, segment, length):
     return DONE
 
 
-@njit(cache=True)
+@kernel
 def release_block(st, row):
     """Put the slots and the segment of a block's ``row`` on the free lists (linked through their first entry)."""
     st.arena[row[SEG]] = st.seg_free[row[SEG_CLASS]]
@@ -88,27 +95,27 @@ def release_block(st, row):
     st.task_free[row[TASK_CLASS]] = row[BASE]
 
 
-@njit(cache=True)
+@kernel
 def set_task(task, t, exe, key, first, length, num_bytes):
     """Fill task slot t. Modified in place: ``st.task``."""
     task[t, EXE], task[t, KEY] = exe, key
     task[t, RES], task[t, RES_LEN], task[t, BYTES] = first, length, num_bytes
 
 
-@njit(cache=True)
+@kernel
 def rounded(nanoseconds):
     """The one rounding of a duration (``sim.collectives.rounded``)."""
     return np.int64(nanoseconds + 0.5)
 
 
-@njit(cache=True)
+@kernel
 def transfer_ns(route_ns, route_bandwidth, num_devices, src, dst, num_bytes):
     """Time of one message on an idle network (``sim.collectives.transfer_ns``)."""
     pair = src * num_devices + dst
     return rounded(route_ns[pair] + num_bytes / route_bandwidth[pair])
 
 
-@njit(cache=True)
+@kernel
 def order_by_node(device_table, holders, count, scratch, work, stamp, mark):
     """Write the distinct devices of ``holders[:count]`` to ``scratch`` from ``work``, node by node.
 
@@ -139,7 +146,7 @@ def order_by_node(device_table, holders, count, scratch, work, stamp, mark):
     return size
 
 
-@njit(cache=True)
+@kernel
 def ring_through(tb, st, holders, count, work, position):
     """Write the resources of the ring through ``holders[:count]`` to the arena (``sim.collectives.ring_through``).
 

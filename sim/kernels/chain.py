@@ -3,9 +3,9 @@
 import math
 
 import numpy as np
-from numba import njit
 
 from sim.kernels.delta import accept, propose, reject
+from sim.kernels.kernel import kernel
 from sim.kernels.layout import (
     ALIGNED,
     BLOCK,
@@ -39,7 +39,7 @@ from sim.kernels.layout import (
 )
 
 
-@njit(cache=True)
+@kernel
 def draw_config(ch, uniforms, drawn, i, num_devices, devices):
     """Draw a config of operator i: uniform over a space with indices, else degrees first, then devices.
 
@@ -84,7 +84,7 @@ def draw_config(ch, uniforms, drawn, i, num_devices, devices):
     return ch.row[low], parts, drawn
 
 
-@njit(cache=True)
+@kernel
 def note_best(st, walked, improvements, best_rows, best_devices):
     """Keep the accepted strategy as the best. Modified in place: all but ``st``."""
     number = walked[W_IMPROVEMENTS]
@@ -98,7 +98,7 @@ def note_best(st, walked, improvements, best_rows, best_devices):
             best_devices[i, k] = st.arena[st.block[i, SEG] + k]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def walk(tb, rows, st, ch, uniforms, scale, count, patience, has_cutoff, walked, improvements, best_rows, best_devices):
     """Make up to ``count`` proposals, accepting each with probability min(1, exp((cost - cost*) / scale)).
 

@@ -1,9 +1,9 @@
 """What one task does with a whole weight shard: its connections and its duration (``sim.collectives``)."""
 
 import numpy as np
-from numba import njit
 
 from sim.kernels.blocks import order_by_node, ring_through, rounded
+from sim.kernels.kernel import kernel
 from sim.kernels.layout import (
     BYTEPS,
     HALVING_DOUBLING,
@@ -18,7 +18,7 @@ from sim.kernels.layout import (
 )
 
 
-@njit(cache=True)
+@kernel
 def connect(tb, st, scheme, holders, count, work, position):
     """Write the resources that a shard's collective holds to the arena (see ``ring_through``)."""
     if scheme in (HIERARCHICAL, BYTEPS):
@@ -26,7 +26,7 @@ def connect(tb, st, scheme, holders, count, work, position):
     return ring_through(tb, st, holders, count, work, position)
 
 
-@njit(cache=True)
+@kernel
 def add_hop(tb, arena, stamp, slot, pair, mark, before, end):
     """Count the crossings of a route's connections, and list those that carry neither mark.
 
@@ -49,7 +49,7 @@ def add_hop(tb, arena, stamp, slot, pair, mark, before, end):
     return end
 
 
-@njit(cache=True)
+@kernel
 def hierarchy_through(tb, st, holders, count, work, position):
     """Write the resources of a hierarchy to the arena (``sim.collectives.hierarchy_through``).
 
@@ -104,7 +104,7 @@ def hierarchy_through(tb, st, holders, count, work, position):
     return end
 
 
-@njit(cache=True)
+@kernel
 def collective_ns(num, real, scheme, num_bytes):
     """Duration on the ring or hierarchy made last (``sim.collectives``)."""
     size, latency = num[RING_SIZE], num[RING_LATENCY]
@@ -125,14 +125,14 @@ def collective_ns(num, real, scheme, num_bytes):
     return rounded(2 * (size - 1) * (latency + num_bytes / (size * real[0])))
 
 
-@njit(cache=True)
+@kernel
 def gather_ns(num, real, num_bytes, rounds):
     """Duration of an all-gather or reduce-scatter on the ring made last (``sim.collectives.all_gather_ns``)."""
     size = num[RING_SIZE]
     return rounded((size - 1) * rounds * (num[RING_LATENCY] + num_bytes / (size * real[0])))
 
 
-@njit(cache=True)
+@kernel
 def collective_bytes(num, scheme, size, num_bytes):
     """Bytes that the collective made last sends, summed over ``size`` participants."""
     rounds = 2 * (size - 1)

@@ -3,10 +3,11 @@
 import numpy as np
 from numba import njit
 
-from sim.kernels.blocks import pack, release_block
+from sim.kernels.blocks import copy_to, pack, release_block
 from sim.kernels.edges import E_COUNT, E_SRC_LIST, build_edge
 from sim.kernels.groups import G_HELD, G_NUM_HELD, build_group
 from sim.kernels.headroom import add_work, choose_rows, find_gain, find_tail, group_bound, keep_gain, work_bound
+from sim.kernels.kernel import inlined, kernel
 from sim.kernels.layout import (
     BASE,
     BYTES,
@@ -59,7 +60,7 @@ from sim.kernels.timeline import simulate
 from sim.kernels.waiting import count_block, keep_counts, note_reach
 
 
-@njit(cache=True)
+@inlined
 def add_block(tb, rows, st, b, sign):
     """Add (or take away) what block ``b`` keeps on each device and does on each resource.
 
@@ -92,7 +93,7 @@ def add_block(tb, rows, st, b, sign):
                 load[arena[r]] += exe
 
 
-@njit(cache=True)
+@inlined
 def add_up(tb, st):
     """What is summed over all groups and devices. Modified in place: the proposal's serial time and overflow."""
     serial, overflow = 0, 0
@@ -103,7 +104,7 @@ def add_up(tb, st):
     st.num[NEW_SERIAL_SUM], st.num[NEW_OVERFLOW] = serial, overflow
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def full(tb, rows, st, config_rows, config_ptr, config_devices):
     """Build the task graph of a strategy from nothing and simulate all of it.
 
@@ -169,7 +170,7 @@ def rebuild(tb, rows, st):
     return full(tb, rows, st, config_rows, config_ptr, devices)
 
 
-@njit(cache=True)
+@kernel
 def keep_timeline(tb, st):
     """Make the proposal's timeline the accepted one.
 
@@ -182,14 +183,14 @@ def keep_timeline(tb, st):
         for c in range(3):
             time[t, c] = new_time[t, c]
     note_reach(tb, st, num[CUT_POSITION], num[NEW_TASKS])
-    st.memory[:] = st.new_memory
-    st.load[:] = st.new_load
+    copy_to(st.memory, st.new_memory)
+    copy_to(st.load, st.new_load)
     choose_rows(tb, st)
     num[NUM_TASKS], num[MAKESPAN], num[NUM_SAVED], num[NUM_BUILT] = num[NEW_TASKS], num[NEW_MAKESPAN], 0, 0
     num[SERIAL_SUM], num[OVERFLOW] = num[NEW_SERIAL_SUM], num[NEW_OVERFLOW]
 
 
-@njit(cache=True)
+@inlined
 def find_cut(tb, st, i, old):
     """The earliest (time, key) at which a new config of operator ``i`` can change the timeline.
 
@@ -244,15 +245,15 @@ def find_cut(tb, st, i, old):
     return best_time, best_key, first
 
 
-@njit(cache=True)
+@inlined
 def withdraw(tb, rows, st, i):
     """Save the blocks that a new config of operator ``i`` replaces, and take away what they keep and do.
 
     Modified in place: ``st.saved``, ``st.saved_id``, the proposal's memory and load.
     """
     n, num_edges, num, in_ptr, out_ptr = tb.op.shape[0], tb.edge.shape[0], st.num, tb.in_ptr, tb.out_ptr
-    st.new_memory[:] = st.memory
-    st.new_load[:] = st.load
+    copy_to(st.new_memory, st.memory)
+    copy_to(st.new_load, st.load)
     saved_id, saved = st.saved_id, 1
     saved_id[0] = i
     if tb.op[i, GROUP] >= 0:
@@ -279,13 +280,13 @@ def withdraw(tb, rows, st, i):
     num[NUM_SAVED], num[NUM_NEAR] = saved, near
 
 
-@njit(cache=True)
+@kernel
 def stop(st, bound, serial):
     """Say that the proposal is cut off by ``bound`` of its makespan. Modified in place: ``st.num``."""
     st.num[IS_CUTOFF], st.num[NEW_MAKESPAN], st.num[NEW_SERIAL_SUM], st.num[POPPED] = 1, bound, serial, 0
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def propose(tb, rows, st, i, row, num_parts, cutoff):
     """Price a new config of operator ``i``: degrees ``row`` on ``st.devices[:num_parts]``.
 
@@ -335,7 +336,7 @@ def propose(tb, rows, st, i, row, num_parts, cutoff):
     return status
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def reject(st):
     """Forget the proposal. Modified in place: the replaced blocks, the free lists."""
     num, block, saved_id = st.num, st.block, st.saved_id
@@ -346,7 +347,7 @@ def reject(st):
     num[NUM_SAVED], num[NUM_BUILT] = 0, 0
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def accept(tb, st):
     """Keep the proposal. Modified in place: the replaced blocks' slots become free; timeline, memory and scalars."""
     keep_gain(tb, st, st.saved_id[0])

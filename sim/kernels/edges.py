@@ -8,9 +8,8 @@ Segment: a header of five offsets and m, then
 An entry >= 0 is a transfer; ~p stands for part p itself, on the same device.
 """
 
-from numba import njit
-
 from sim.kernels.blocks import claim_block, pack, rounded, set_task
+from sim.kernels.kernel import kernel
 from sim.kernels.layout import (
     A_DIM,
     A_DIVISOR,
@@ -53,7 +52,7 @@ FIRST, LAST, AXIS_OF, LOW, HIGH, INDEX = 0, 1, 2, 3, 4, 5
 BYTES_PER_ELEMENT = 4
 
 
-@njit(cache=True)
+@kernel
 def prepare_axes(edge, src_sizes, dst_sizes, src_degrees, dst_degrees, need, meet):
     """Intervals of the tensor's axes: what each index of the consumer's dimensions needs, and which indices meet.
 
@@ -96,7 +95,7 @@ def prepare_axes(edge, src_sizes, dst_sizes, src_degrees, dst_degrees, need, mee
             meet[2 * a + 1, x] = y
 
 
-@njit(cache=True)
+@kernel
 def coordinate(degrees, part, dim):
     """Index of a part along a dimension."""
     for d in range(3, dim, -1):
@@ -104,7 +103,7 @@ def coordinate(degrees, part, dim):
     return part % degrees[dim]
 
 
-@njit(cache=True)
+@kernel
 def source_box(edge, src_sizes, src_degrees, part, box):
     """The box of the edge's tensor that a source part writes.
 
@@ -119,7 +118,7 @@ def source_box(edge, src_sizes, src_degrees, part, box):
             box[a], box[4 + a] = index * length, (index + 1) * length
 
 
-@njit(cache=True)
+@kernel
 def clipped(edge, dst_degrees, need, box, part, a):
     """What a destination part needs of the source box along axis a."""
     dim = edge[AXIS + a * AXIS_COLUMNS + A_DIM]
@@ -127,7 +126,7 @@ def clipped(edge, dst_degrees, need, box, part, a):
     return max(box[a], need[2 * a, y]), min(box[4 + a], need[2 * a + 1, y])
 
 
-@njit(cache=True)
+@kernel
 def box_elements(edge, dst_degrees, need, box, part):
     """Elements of the source box that one destination part needs."""
     elements = 1
@@ -137,7 +136,7 @@ def box_elements(edge, dst_degrees, need, box, part):
     return elements
 
 
-@njit(cache=True)
+@kernel
 def same_box(edge, dst_degrees, p, q):
     """Whether two destination parts need the same box."""
     for a in range(4):
@@ -147,7 +146,7 @@ def same_box(edge, dst_degrees, p, q):
     return True
 
 
-@njit(cache=True)
+@kernel
 def union_elements(edge, dst_degrees, need, box, parts, count):
     """Elements of the source box that at least one of the destination ``parts[:count]`` needs.
 
@@ -168,7 +167,7 @@ def union_elements(edge, dst_degrees, need, box, parts, count):
     return total
 
 
-@njit(cache=True)
+@kernel
 def next_bound(edge, dst_degrees, need, box, parts, count, a, position):
     """The next interval end beyond ``position`` along axis a."""
     bound = box[4 + a]
@@ -181,7 +180,7 @@ def next_bound(edge, dst_degrees, need, box, parts, count, a, position):
     return bound
 
 
-@njit(cache=True)
+@kernel
 def is_needed(edge, dst_degrees, need, box, parts, count, w0, w1, w2, w3):
     """Whether some destination part needs the element at (w0, w1, w2, w3)."""
     for p in range(count):
@@ -194,7 +193,7 @@ def is_needed(edge, dst_degrees, need, box, parts, count, w0, w1, w2, w3):
     return False
 
 
-@njit(cache=True)
+@kernel
 def union_along(edge, dst_degrees, need, box, parts, count):
     """Volume of a union of boxes: the cells between all interval ends, each in or out."""
     total = 0
@@ -219,7 +218,7 @@ def union_along(edge, dst_degrees, need, box, parts, count):
     return total
 
 
-@njit(cache=True)
+@kernel
 def overlap(need, axis, y, low, high):
     """Extent of what index ``y`` needs of a source's interval along an axis; 1 without an axis."""
     if axis < 0:
@@ -227,7 +226,7 @@ def overlap(need, axis, y, low, high):
     return min(high, need[2 * axis + 1, y]) - max(low, need[2 * axis, y])
 
 
-@njit(cache=True)
+@kernel
 def list_pairs(tb, st, e, src_degrees, dst_degrees, src_devices, num_src, dst_devices):
     """All pairs of parts that share a sub-tensor, by source part, then destination part.
 
@@ -295,7 +294,7 @@ def list_pairs(tb, st, e, src_degrees, dst_degrees, src_devices, num_src, dst_de
     return pairs, transfers
 
 
-@njit(cache=True)
+@kernel
 def write_lists(arena, scratch, top, num_src, num_dst, pairs, transfers):
     """Turn the pairs in the scratch space into the segment's lists at ``top``.
 
@@ -356,7 +355,7 @@ def write_lists(arena, scratch, top, num_src, num_dst, pairs, transfers):
     return src_list + 2 * transfers
 
 
-@njit(cache=True)
+@kernel
 def build_edge(tb, rows, st, e):
     """Build the block of edge ``e`` from the configs of its two operators.
 
@@ -388,7 +387,7 @@ def build_edge(tb, rows, st, e):
     return DONE
 
 
-@njit(cache=True)
+@kernel
 def fill_transfers(tb, st, edge, block, src_sizes, src_degrees, dst_degrees, src_devices, dst_devices):
     """Fill the slots of an edge's transfers, forward and mirrored.
 

@@ -11,9 +11,8 @@ Segment: a header of offsets, then
     splits them.
 """
 
-from numba import njit
-
 from sim.kernels.blocks import claim_block
+from sim.kernels.kernel import kernel
 from sim.kernels.layout import (
     COMM,
     CUTS,
@@ -62,7 +61,7 @@ from sim.kernels.synchronisation import fill_collectives, fill_servers, fill_zer
 G_PARTS, G_NUM_PARTS, G_ENTRY, G_DEGREE, G_SUCC, G_HELD, G_NUM_HELD, G_HEADER = 0, 1, 2, 3, 4, 5, 6, 7
 
 
-@njit(cache=True)
+@kernel
 def build_group(tb, rows, st, g):
     """Build the block of bucket ``g`` from the configs of its members.
 
@@ -124,7 +123,7 @@ def build_group(tb, rows, st, g):
     return DONE
 
 
-@njit(cache=True)
+@kernel
 def number_tasks(scheme, scratch, shards, num_held):
     """Number the first task of each shard. Modified in place: the shards in ``scratch``.
 
@@ -144,7 +143,7 @@ def number_tasks(scheme, scratch, shards, num_held):
     return holders, task if scheme in (PARAMETER_SERVER, ZERO) else task + num_held
 
 
-@njit(cache=True)
+@kernel
 def write_held(st, top, at, shards, num_held):
     """Copy what the devices hold into the segment at ``top + at``; returns the offset behind it."""
     scratch, arena = st.scratch, st.arena
@@ -154,7 +153,7 @@ def write_held(st, top, at, shards, num_held):
     return at + HELD_COLUMNS * num_held
 
 
-@njit(cache=True)
+@kernel
 def write_successors(tb, st, top, at, shards, slots):
     """Successors within the bucket, and the degrees they cause; returns the offset behind them."""
     scheme, scratch, arena, slot = tb.flags[SCHEME], st.scratch, st.arena, st.slot
@@ -201,7 +200,7 @@ def write_successors(tb, st, top, at, shards, slots):
     return at + slots + 1 + position
 
 
-@njit(cache=True)
+@kernel
 def write_entries(tb, rows, st, g, top, at, shards):
     """For each part of each member, the tasks that wait for its gradient; their predecessors are counted too.
 
@@ -248,7 +247,7 @@ def write_entries(tb, rows, st, g, top, at, shards):
     return entries + position
 
 
-@njit(cache=True)
+@kernel
 def cover_parts(tb, rows, st, g, top, at):
     """Count the pieces that each part's weights consist of.
 
@@ -290,7 +289,7 @@ def cover_parts(tb, rows, st, g, top, at):
     return at, entries, position
 
 
-@njit(cache=True)
+@kernel
 def push_of(holder, server, holders):
     """Number, within a shard's tasks, of what waits for a holder's gradient: its push, or the server's update."""
     if holder == server:

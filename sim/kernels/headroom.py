@@ -5,13 +5,13 @@ there, and behind it at least the group's synchronisation and an update: its tai
 to time t is at t + the rest of that work + the tail, at least, when the iteration ends.
 """
 
-from numba import njit
-
+from sim.kernels.blocks import copy_to
 from sim.kernels.groups import G_ENTRY, G_NUM_PARTS, G_SUCC
+from sim.kernels.kernel import inlined, kernel
 from sim.kernels.layout import BASE, EXE, GROUP, KIND, PARTS, ROW, SEG, TAIL, TASKS, TIMES, TRAINING
 
 
-@njit(cache=True)
+@inlined
 def find_tail(tb, st, b):
     """Note the least time between a gradient's completion and the end of the tasks that it makes group block ``b`` do.
 
@@ -37,7 +37,7 @@ def find_tail(tb, st, b):
     block[b, TAIL] = least
 
 
-@njit(cache=True)
+@inlined
 def part_ns(tb, rows, row, device):
     """Forward and backward time of a part with degrees ``row``."""
     kind, kinds = tb.device[device, KIND], tb.update.shape[0]
@@ -45,7 +45,7 @@ def part_ns(tb, rows, row, device):
     return forward + rows[row, TIMES + kinds + kind] if tb.flags[TRAINING] else forward
 
 
-@njit(cache=True)
+@inlined
 def find_gain(tb, rows, st, i, row, num_parts):
     """What new degrees ``row`` of operator ``i`` on ``st.devices[:num_parts]`` add to each device's work.
 
@@ -61,7 +61,7 @@ def find_gain(tb, rows, st, i, row, num_parts):
         gain[devices[k]] += part_ns(tb, rows, row, devices[k])
 
 
-@njit(cache=True)
+@inlined
 def work_bound(tb, st, i, num_parts):
     """A lower bound of the makespan from the devices that get work: before any block is built."""
     n, block, work, gain, devices = tb.op.shape[0], st.block, st.work, st.gain, st.devices
@@ -78,7 +78,7 @@ def work_bound(tb, st, i, num_parts):
     return bound
 
 
-@njit(cache=True)
+@inlined
 def group_bound(tb, st, g):
     """A lower bound of the makespan from the synchronisation of group ``g``, just built for the proposal."""
     tail, highest = st.block[tb.op.shape[0] + tb.edge.shape[0] + g, TAIL], 0
@@ -87,7 +87,7 @@ def group_bound(tb, st, g):
     return highest + tail
 
 
-@njit(cache=True)
+@kernel
 def add_work(tb, rows, st, i):
     """Add operator i's parts to the work. Modified in place: ``st.work``."""
     work, home, row = st.work, st.block[i, SEG], st.block[i, ROW]
@@ -98,7 +98,7 @@ def add_work(tb, rows, st, i):
             work[g, device] += ns * tb.ahead[g, i]
 
 
-@njit(cache=True)
+@kernel
 def keep_gain(tb, st, i):
     """Add the accepted proposal's gain to the work. Modified in place: ``st.work``."""
     work, gain = st.work, st.gain
@@ -108,7 +108,7 @@ def keep_gain(tb, st, i):
                 work[g, device] += gain[device]
 
 
-@njit(cache=True)
+@kernel
 def choose_rows(tb, st):
     """Choose for each device the work that bounds the accepted makespan best. Modified in place: ``st.row``."""
     work, block, load = st.work, st.block, st.load
@@ -122,7 +122,7 @@ def choose_rows(tb, st):
         st.row[device] = best
 
 
-@njit(cache=True)
+@inlined
 def start_rest(tb, st, i):
     """The least time from the start of the iteration to its end that each resource allows in a proposal.
 
@@ -133,7 +133,7 @@ def start_rest(tb, st, i):
     """
     rest, row, work, gain, block = st.rest, st.row, st.work, st.gain, st.block
     groups, first = work.shape[0] - 1, tb.op.shape[0] + tb.edge.shape[0]
-    rest[:] = st.new_load
+    copy_to(rest, st.new_load)
     if i < 0:
         return
     for device in range(work.shape[1]):

@@ -4,9 +4,8 @@ Slots: P forward tasks, X forward exchanges; if training, P backward tasks, X ba
 Segment: P devices, P exchange numbers (-1: none), X + 1 pointers to member parts, the members, the rings.
 """
 
-from numba import njit
-
 from sim.kernels.blocks import claim_block, pack, ring_through, rounded, set_task
+from sim.kernels.kernel import kernel
 from sim.kernels.layout import (
     ALL_REDUCE,
     BASE,
@@ -34,7 +33,7 @@ from sim.kernels.layout import (
 )
 
 
-@njit(cache=True)
+@kernel
 def ceil_log2(p):
     """ceil(log2 p)."""
     c = 0
@@ -43,7 +42,7 @@ def ceil_log2(p):
     return c
 
 
-@njit(cache=True)
+@kernel
 def exchange_ns(num, real, kind, message, members, rounds):
     """Duration and bytes of an exchange on the ring made last (``sim.collectives``)."""
     size, latency, bandwidth = num[RING_SIZE], num[RING_LATENCY], real[0]
@@ -55,7 +54,7 @@ def exchange_ns(num, real, kind, message, members, rounds):
     return rounded(steps * (latency + gathered / (size * bandwidth))), (size - 1) * gathered * rounds
 
 
-@njit(cache=True)
+@kernel
 def group_parts(tb, rows, st, i, row, num_parts):
     """Number the groups of parts that differ only along the exchange's dimensions, in order of first appearance.
 
@@ -85,7 +84,7 @@ def group_parts(tb, rows, st, i, row, num_parts):
     return count
 
 
-@njit(cache=True)
+@kernel
 def count_exchanges(group_of, devices, num_parts, groups):
     """Groups that span several devices; the others have nothing to exchange."""
     count = 0
@@ -100,7 +99,7 @@ def count_exchanges(group_of, devices, num_parts, groups):
     return count
 
 
-@njit(cache=True)
+@kernel
 def write_exchanges(tb, rows, st, i, row, num_parts, top):
     """Write the exchanges' pointers, members and rings behind the devices in the segment at ``top``.
 
@@ -148,7 +147,7 @@ def write_exchanges(tb, rows, st, i, row, num_parts, top):
     return num_exchanges, rings, position
 
 
-@njit(cache=True)
+@kernel
 def build_operator(tb, rows, st, i, row, num_parts):
     """Build the block of operator ``i`` with degrees ``row`` on ``st.devices[:num_parts]``.
 
@@ -185,7 +184,7 @@ def build_operator(tb, rows, st, i, row, num_parts):
     return DONE
 
 
-@njit(cache=True)
+@kernel
 def fill_exchanges(tb, st, i, start):
     """Fill the slots of an operator's exchanges; their rings start at offset ``start`` of its segment.
 

@@ -5,8 +5,7 @@ each piece; if shards are merged, for each device the last shard whose least dev
 SHARD_COLUMNS; their holders in order of first appearance; the devices of the bucket, see HELD_COLUMNS.
 """
 
-from numba import njit
-
+from sim.kernels.kernel import kernel
 from sim.kernels.layout import (
     CUTS,
     INNER,
@@ -38,19 +37,19 @@ H_BYTES, H_OWN, HELD_COLUMNS = 1, 3, 5
 LOW_BITS = 30
 
 
-@njit(cache=True)
+@kernel
 def long_at(lists, at):
     """A number that takes two entries: the low bits at ``lists[at]``, then the rest."""
     return lists[at] + (lists[at + 1] << LOW_BITS)
 
 
-@njit(cache=True)
+@kernel
 def put_long(lists, at, value):
     """Modified in place: ``lists[at]`` and the entry behind it (see ``long_at``)."""
     lists[at], lists[at + 1] = value & ((1 << LOW_BITS) - 1), value >> LOW_BITS
 
 
-@njit(cache=True)
+@kernel
 def piece_at(scratch, bounds, count, unit):
     """The piece that starts at ``unit`` (the number of pieces at the end)."""
     first, last = 0, count
@@ -63,13 +62,13 @@ def piece_at(scratch, bounds, count, unit):
     return first
 
 
-@njit(cache=True)
+@kernel
 def split_bytes(num_bytes, holders):
     """A holder's part of a piece, in whole elements of four bytes (``sim.synchronisation.Shard.own_bytes``)."""
     return (num_bytes + 4 * holders - 1) // (4 * holders) * 4
 
 
-@njit(cache=True)
+@kernel
 def cut_weights(tb, rows, st, g):
     """Cut each weight group of bucket ``g`` where any of its operators cuts it.
 
@@ -105,7 +104,7 @@ def cut_weights(tb, rows, st, g):
     return pieces, end
 
 
-@njit(cache=True)
+@kernel
 def find_shards(tb, rows, st, g, shards):
     """List the shards of bucket ``g`` and their holders: pieces, or all pieces that the same devices hold.
 
@@ -160,13 +159,15 @@ def find_shards(tb, rows, st, g, shards):
     return True
 
 
-@njit(cache=True)
+@kernel
 def find_same(scratch, stamp, mark, heads, table, holders, end, count):
     """The shard that the devices in ``scratch[holders:end]`` hold, which carry the mark; ``count`` if it is new.
 
     Modified in place: the new shard becomes the last one with its least device.
     """
-    least = scratch[holders:end].min()
+    least = scratch[holders]
+    for h in range(holders, end):
+        least = min(least, scratch[h])
     p = scratch[heads + least]
     while p >= 0:
         entry = table + SHARD_COLUMNS * p
@@ -182,7 +183,7 @@ def find_same(scratch, stamp, mark, heads, table, holders, end, count):
     return count
 
 
-@njit(cache=True)
+@kernel
 def find_held(st, shards):
     """Devices of the bucket in order of first appearance, what each holds, and what is its own of that.
 

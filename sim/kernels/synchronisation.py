@@ -1,9 +1,8 @@
 """The tasks of a bucket, scheme by scheme: durations, keys and resources (``sim.synchronisation``)."""
 
-from numba import njit
-
 from sim.kernels.blocks import pack, rounded, set_task, transfer_ns
 from sim.kernels.collectives import collective_bytes, collective_ns, connect, gather_ns
+from sim.kernels.kernel import kernel
 from sim.kernels.layout import (
     BASE,
     COMM,
@@ -34,14 +33,14 @@ from sim.kernels.shards import (
 )
 
 
-@njit(cache=True)
+@kernel
 def update_ns(device_table, update, device, num_bytes):
     """Time of the optimizer step on some weights."""
     kind = device_table[device, KIND]
     return rounded(update[kind, 0] + num_bytes * update[kind, 1])
 
 
-@njit(cache=True)
+@kernel
 def make_collectives(tb, st, shards, work, top, at):
     """List what each shard's collective occupies in the segment at ``top``, from offset ``at`` on.
 
@@ -68,7 +67,7 @@ def make_collectives(tb, st, shards, work, top, at):
     return position
 
 
-@njit(cache=True)
+@kernel
 def fill_collectives(tb, st, g, b, shards, num_held, rings):
     """Fill the slots of a bucket with the all-reduces that ``make_collectives`` made, then an update per device.
 
@@ -89,7 +88,7 @@ def fill_collectives(tb, st, g, b, shards, num_held, rings):
         set_task(tasks, base + count + k, exe, pack(phase + 3, 0, k, 0), device, 1, 0)
 
 
-@njit(cache=True)
+@kernel
 def fill_zero(tb, st, g, b, shards, rings):
     """Fill the slots of a bucket with what ``make_collectives`` made for ZeRO, and the updates.
 
@@ -114,7 +113,7 @@ def fill_zero(tb, st, g, b, shards, rings):
         t += size + 2
 
 
-@njit(cache=True)
+@kernel
 def fill_servers(tb, st, g, b, shards):
     """Fill the slots of a bucket with parameter servers. Modified in place: slots, the block's communication."""
     op, device_table, update = tb.op, tb.device, tb.update
@@ -145,7 +144,7 @@ def fill_servers(tb, st, g, b, shards):
         t += 2 * size - 1
 
 
-@njit(cache=True)
+@kernel
 def price_serial(tb, st, g, shards, num_held, position):
     """Synchronise shard after shard on an idle network, then the largest update (``sim.synchronisation``).
 

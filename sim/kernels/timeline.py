@@ -5,11 +5,10 @@ before anything has changed keep their times: they are walked through in their o
 rest is simulated.
 """
 
-from numba import njit
-
 from sim.kernels.edges import E_COUNT, E_DST_LIST, E_IN, E_OUT, E_SRC_LIST
 from sim.kernels.groups import G_ENTRY, G_NUM_PARTS, G_PARTS, G_SUCC
 from sim.kernels.headroom import start_rest
+from sim.kernels.kernel import inlined, kernel
 from sim.kernels.layout import (
     BASE,
     DONE,
@@ -46,7 +45,7 @@ from sim.kernels.waiting import count_changed, force_sources
 LOW_HALF = (1 << WAIT_BITS) - 1
 
 
-@njit(cache=True)
+@inlined
 def push(heap_time, heap_key, heap_task, size, time, key, task):
     """Enqueue a task by (time, key) in a binary heap; returns the new size. Modified in place: the heap."""
     k = size
@@ -60,7 +59,7 @@ def push(heap_time, heap_key, heap_task, size, time, key, task):
     return size + 1
 
 
-@njit(cache=True)
+@inlined
 def sift(heap_time, heap_key, heap_task, size, time, key, task):
     """Put a task in the first one's place. Modified in place: the heap."""
     k = 0
@@ -81,7 +80,125 @@ def sift(heap_time, heap_key, heap_task, size, time, key, task):
     heap_time[k], heap_key[k], heap_task[k] = time, key, task
 
 
-@njit(cache=True)
+@inlined
+def list_successors(tb, st, t, b):
+    """List the tasks that wait for task ``t`` of block ``b``. Modified in place: ``st.scratch`` from 0.
+
+    Returns:
+        How many there are, or -1 if the scratch space is too small.
+    """
+    n, num_edges = tb.op.shape[0], tb.edge.shape[0]
+    if b < n:
+        return behind_operator(tb, st, t, b)
+    block, arena, out, edge = st.block, st.arena, st.scratch, tb.edge
+    base, home = block[b, BASE], block[b, SEG]
+    local = t - base
+    if b < n + num_edges:
+        transfers = arena[home + E_COUNT]
+        if local >= transfers:
+            src = edge[b - n, SRC]
+            source = arena[home + arena[home + E_SRC_LIST] + 2 * (local - transfers)]
+            out[0] = block[src, BASE] + block[src, PARTS] + block[src, EXCHANGES] + source
+            return 1
+        ptr, first = home + arena[home + E_DST_LIST], block[edge[b - n, DST], BASE]
+        entries = ptr + transfers + 1
+    else:
+        ptr, first = home + arena[home + G_SUCC], base
+        entries = ptr + block[b, TASKS] + 1
+    start, stop = arena[ptr + local], arena[ptr + local + 1]
+    if stop - start > out.shape[0]:
+        return -1
+    for q in range(start, stop):
+        out[q - start] = first + arena[entries + q]
+    return stop - start
+
+
+@inlined
+def behind_operator(tb, st, t, b):
+    """``list_successors`` for a task of operator ``b``."""
+    block, arena, out = st.block, st.arena, st.scratch
+    base, home, parts = block[b, BASE], block[b, SEG], block[b, PARTS]
+    slots, local = parts + block[b, EXCHANGES], t - base
+    backward = local >= slots
+    if backward:
+        local -= slots
+    if local < parts:
+        x = arena[home + parts + local]
+        if x < 0:
+            return behind_part(tb, st, b, local, backward, 0)
+        out[0] = t - local + parts + x
+        return 1
+    # An exchange completes all of its members.
+    ptr, count = home + 2 * parts + local - parts, 0
+    members = home + 2 * parts + slots - parts + 1
+    for r in range(arena[ptr], arena[ptr + 1]):
+        count = behind_part(tb, st, b, arena[members + r], backward, count)
+        if count < 0:
+            break
+    return count
+
+
+@inlined
+def behind_part(tb, st, b, k, backward, count):
+    """List what waits for part ``k`` of operator ``b`` to be complete, behind ``count`` entries.
+
+    A part's backward task waits for the gradients of its readers; only where there are none, for its forward task.
+
+    Modified in place: ``st.scratch``.
+
+    Returns:
+        How many entries there are, or -1 if the scratch space is too small.
+    """
+    n, num_edges, block, arena, out, edge = tb.op.shape[0], tb.edge.shape[0], st.block, st.arena, st.scratch, tb.edge
+    parts, limit = block[b, PARTS], out.shape[0]
+    if not backward:
+        before = count
+        for r in range(tb.out_ptr[b], tb.out_ptr[b + 1]):
+            e = tb.out_edge[r]
+            home = block[n + e, SEG]
+            ptr = home + arena[home + E_OUT]
+            start, stop = arena[ptr + k], arena[ptr + k + 1]
+            if count + stop - start + 1 > limit:
+                return -1
+            transfer, part = block[n + e, BASE], block[edge[e, DST], BASE]
+            for q in range(ptr + parts + 1 + start, ptr + parts + 1 + stop):
+                entry = arena[q]
+                out[count] = transfer + entry if entry >= 0 else part + ~entry
+                count += 1
+        if tb.flags[TRAINING] and count == before:
+            if count >= limit:
+                return -1
+            out[count] = block[b, BASE] + parts + block[b, EXCHANGES] + k
+            count += 1
+        return count
+    for e in range(tb.in_ptr[b], tb.in_ptr[b + 1]):
+        home, src = block[n + e, SEG], edge[e, SRC]
+        ptr = home + arena[home + E_IN]
+        start, stop = arena[ptr + k], arena[ptr + k + 1]
+        if count + stop - start > limit:
+            return -1
+        transfer = block[n + e, BASE] + arena[home + E_COUNT]
+        part = block[src, BASE] + block[src, PARTS] + block[src, EXCHANGES]
+        for q in range(ptr + parts + 1 + start, ptr + parts + 1 + stop):
+            entry = arena[q]
+            out[count] = transfer + entry if entry >= 0 else part + ~entry
+            count += 1
+    group = n + num_edges + tb.op[b, GROUP]
+    if tb.op[b, GROUP] >= 0 and block[group, TASKS] > 0:
+        home = block[group, SEG]
+        ptr = home + arena[home + G_ENTRY]
+        entries = ptr + arena[home + G_NUM_PARTS] + 1
+        number = arena[home + arena[home + G_PARTS] + tb.op[b, MEMBER]] + k
+        start, stop = arena[ptr + number], arena[ptr + number + 1]
+        if count + stop - start > limit:
+            return -1
+        for q in range(entries + start, entries + stop):
+            out[count] = block[group, BASE] + arena[q]
+            count += 1
+    return count
+
+
+@kernel
 def simulate(tb, st, i, cut_position, cut_time, cut_key, cutoff):
     """Simulate the task graph, keeping the first ``cut_position`` tasks of the accepted timeline.
 
@@ -104,9 +221,7 @@ def simulate(tb, st, i, cut_position, cut_time, cut_key, cutoff):
     row, ahead, reach, forced = st.row, tb.ahead, st.reach, st.forced
     num_devices = tb.device.shape[0]
     heap_time, heap_key, heap_task = st.heap_time, st.heap_key, st.heap_task
-    op, edge, in_ptr, out_ptr, out_edge, route = tb.op, tb.edge, tb.in_ptr, tb.out_ptr, tb.out_edge, tb.route
-    order, new_order = st.order, st.new_order
-    limit = out.shape[0]
+    in_ptr, route, order, new_order = tb.in_ptr, tb.route, st.order, st.new_order
     free_at[:] = 0
     size, position, makespan, bound = 0, 0, 0, 0
     run_time, run_key, run_end = -1, 0, 0
@@ -172,97 +287,13 @@ def simulate(tb, st, i, cut_position, cut_time, cut_key, cutoff):
             return DONE
         position += 1
         makespan = max(makespan, end)
-        base, home = block[b, BASE], block[b, SEG]
-        local, waiting = t - base, 0
         if position <= cut_position and forced[b] != mark:
             forward = block[b, TASKS] >> training if b < n + num_edges else block[b, TASKS]
-            if reach[b, 1 if local >= forward else 0] < cut_position:
+            if reach[b, 1 if t - block[b, BASE] >= forward else 0] < cut_position:
                 continue
-        if b < n:
-            parts = block[b, PARTS]
-            slots = parts + block[b, EXCHANGES]
-            backward = local >= slots
-            if backward:
-                local -= slots
-            if local < parts and arena[home + parts + local] >= 0:
-                out[0] = t - local + parts + arena[home + parts + local]
-                waiting = 1
-            else:
-                # The task completes one part, or the exchange all of its members.
-                ptr = home + 2 * parts
-                r, stop = -1, 0
-                if local >= parts:
-                    r, stop = arena[ptr + local - parts], arena[ptr + local - parts + 1]
-                while r < stop:
-                    k = local if r < 0 else arena[ptr + slots - parts + 1 + r]
-                    r += 1
-                    if not backward:
-                        before = waiting
-                        for a in range(out_ptr[b], out_ptr[b + 1]):
-                            e = out_edge[a]
-                            edge_home = block[n + e, SEG]
-                            ptrs = edge_home + arena[edge_home + E_OUT]
-                            entries = ptrs + parts + 1
-                            if waiting + arena[ptrs + k + 1] - arena[ptrs + k] + 1 > limit:
-                                return NEED_SCRATCH
-                            transfer, part = block[n + e, BASE], block[edge[e, DST], BASE]
-                            for q in range(entries + arena[ptrs + k], entries + arena[ptrs + k + 1]):
-                                entry = arena[q]
-                                out[waiting] = transfer + entry if entry >= 0 else part + ~entry
-                                waiting += 1
-                        if training and waiting == before:
-                            if waiting >= limit:
-                                return NEED_SCRATCH
-                            out[waiting] = base + slots + k
-                            waiting += 1
-                    else:
-                        for e in range(in_ptr[b], in_ptr[b + 1]):
-                            edge_home, src = block[n + e, SEG], edge[e, SRC]
-                            ptrs = edge_home + arena[edge_home + E_IN]
-                            entries = ptrs + parts + 1
-                            if waiting + arena[ptrs + k + 1] - arena[ptrs + k] > limit:
-                                return NEED_SCRATCH
-                            transfer = block[n + e, BASE] + arena[edge_home + E_COUNT]
-                            part = block[src, BASE] + block[src, PARTS] + block[src, EXCHANGES]
-                            for q in range(entries + arena[ptrs + k], entries + arena[ptrs + k + 1]):
-                                entry = arena[q]
-                                out[waiting] = transfer + entry if entry >= 0 else part + ~entry
-                                waiting += 1
-                        g = op[b, GROUP]
-                        if g >= 0 and block[n + num_edges + g, TASKS] > 0:
-                            group_home = block[n + num_edges + g, SEG]
-                            member_part = arena[group_home + arena[group_home + G_PARTS] + op[b, MEMBER]] + k
-                            ptrs = group_home + arena[group_home + G_ENTRY]
-                            entries = ptrs + arena[group_home + G_NUM_PARTS] + 1
-                            first, last = arena[ptrs + member_part], arena[ptrs + member_part + 1]
-                            if waiting + last - first > limit:
-                                return NEED_SCRATCH
-                            for q in range(entries + first, entries + last):
-                                out[waiting] = block[n + num_edges + g, BASE] + arena[q]
-                                waiting += 1
-        elif b < n + num_edges:
-            transfers = arena[home + E_COUNT]
-            if local < transfers:
-                ptr = home + arena[home + E_DST_LIST]
-                entries, part = ptr + transfers + 1, block[edge[b - n, DST], BASE]
-                if arena[ptr + local + 1] - arena[ptr + local] > limit:
-                    return NEED_SCRATCH
-                for q in range(entries + arena[ptr + local], entries + arena[ptr + local + 1]):
-                    out[waiting] = part + arena[q]
-                    waiting += 1
-            else:
-                src = edge[b - n, SRC]
-                source = arena[home + arena[home + E_SRC_LIST] + 2 * (local - transfers)]
-                out[0] = block[src, BASE] + block[src, PARTS] + block[src, EXCHANGES] + source
-                waiting = 1
-        else:
-            ptr = home + arena[home + G_SUCC]
-            entries = ptr + block[b, TASKS] + 1
-            if arena[ptr + local + 1] - arena[ptr + local] > limit:
-                return NEED_SCRATCH
-            for q in range(entries + arena[ptr + local], entries + arena[ptr + local + 1]):
-                out[waiting] = base + arena[q]
-                waiting += 1
+        waiting = list_successors(tb, st, t, b)
+        if waiting < 0:
+            return NEED_SCRATCH
         for w in range(waiting):
             s = out[w]
             when, wait = end, new_time[s, WAIT]

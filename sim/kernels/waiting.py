@@ -1,9 +1,8 @@
 """What waits for what: predecessors of each task, and how far into the timeline a block's successors reach."""
 
-from numba import njit
-
 from sim.kernels.edges import E_COUNT, E_DST_LIST, E_IN, E_OUT
 from sim.kernels.groups import G_DEGREE
+from sim.kernels.kernel import inlined, kernel
 from sim.kernels.layout import (
     BASE,
     DST,
@@ -26,7 +25,7 @@ from sim.kernels.layout import (
 )
 
 
-@njit(cache=True)
+@inlined
 def count_block(tb, st, b, counts, column):
     """Count the predecessors of a block's tasks.
 
@@ -82,7 +81,7 @@ def count_block(tb, st, b, counts, column):
     return unread
 
 
-@njit(cache=True)
+@inlined
 def count_changed(tb, st, epoch):
     """Count the predecessors that the proposal changes: of its new blocks, and of their neighbours.
 
@@ -97,7 +96,7 @@ def count_changed(tb, st, epoch):
             new_time[t, WAIT] |= epoch << WAIT_BITS
 
 
-@njit(cache=True)
+@kernel
 def keep_counts(tb, st):
     """Make the proposal's counts the accepted ones. Modified in place: ``st.num_in``, UNREAD and ``st.last``."""
     for k in range(st.num[NUM_NEAR]):
@@ -107,7 +106,7 @@ def keep_counts(tb, st):
             st.last[b] = -1
 
 
-@njit(cache=True)
+@inlined
 def force_sources(tb, st, i):
     """Mark the blocks whose tasks a proposal's new tasks wait for.
 
@@ -127,7 +126,7 @@ def force_sources(tb, st, i):
     return mark
 
 
-@njit(cache=True)
+@kernel
 def note_reach(tb, st, first, count):
     """Note how far the successors of each block's tasks reach after positions from ``first`` on have changed.
 

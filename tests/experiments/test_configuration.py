@@ -16,6 +16,7 @@ CONF = ROOT / "experiments" / "conf"
 ROOMS = {
     "agent": "agents.",
     "cost": "sim.costs.",
+    "figure": "experiments.figures.",
     "model": "sim.models.",
     "space": "sim.space.",
     "sync": "sim.sync.",
@@ -32,7 +33,7 @@ OPTIONS = [pytest.param(path.parent.name, path.stem, id=f"{path.parent.name}={pa
 
 def compose(group: str, option: str) -> DictConfig:
     with hydra.initialize_config_dir(str(CONF), version_base="1.3"):
-        return hydra.compose("config", [f"{group}={option}"])[group]
+        return hydra.compose("reproduce" if group == "figure" else "config", [f"{group}={option}"])[group]
 
 
 @pytest.mark.parametrize(("group", "option"), OPTIONS)

@@ -19,7 +19,8 @@ import pytest
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = sorted((ROOT / "docs").glob("*.md"))
 FENCE = re.compile(r"^```(\w+)([^\n]*)\n(.*?)^```$(?:\n\n```text\n(.*?)^```$)?", re.MULTILINE | re.DOTALL)
-EXTENSIBLE = ("agents", "sim.models", "sim.costs")
+EXTENSIBLE = ("agents", "sim.models", "sim.costs", "experiments.figures")
+TRACKED = ("experiments/run.py", "experiments/simulate.py")
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,6 @@ def command(line: str, workshop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folders = ["pkg://sim.conf", f"file://{workshop}/experiments/conf", f"file://{workshop}/sim/conf"]
     for folder in folders[1:]:
         Path(folder.removeprefix("file://")).mkdir(parents=True, exist_ok=True)
-    options = [f"hydra.searchpath=[{','.join(folders)}]", "tracker=none"]
+    options = [f"hydra.searchpath=[{','.join(folders)}]", *(["tracker=none"] if script in TRACKED else [])]
     monkeypatch.setattr(sys, "argv", [script, *options, *overrides])
     importlib.import_module(f"experiments.{Path(script).stem}").main()

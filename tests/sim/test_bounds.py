@@ -340,6 +340,21 @@ def test_transfers_between_decided_operators_count() -> None:
     assert partial_bound_ns(problem, decided) == 33 + 2
 
 
+def test_what_a_connection_carries_between_decided_operators_is_a_bound() -> None:
+    producers = [Row((), (0,), 0, 0)] * 5
+    rows = [*producers, *(Row((read,), (1,), 0, 0) for read in range(5))]
+    problem = problem_of(rows)
+
+    # Nothing takes time but transfers: five one after another, and the last gradient's way back.
+    assert partial_bound_ns(problem, dict(enumerate(configs_of(rows)))) == cost_ns(problem, configs_of(rows)) == 6
+
+
+def test_no_connection_must_carry_anything_while_nothing_is_decided() -> None:
+    problem = problem_of([Row((), (0,), 0, 0), Row((0,), (1,), 0, 0)])
+
+    assert lower_bound_ns(problem) == 0
+
+
 def test_serial_synchronisation_is_added_to_the_bound() -> None:
     graph = nmt(num_devices=4)
     topology = load_topology("p100_cluster", num_devices=4)

@@ -9,6 +9,7 @@ from snapshot import recomputed, simulated
 from sync_problems import BANDWIDTH, LATENCY_NS, WEIGHT_BYTES, pairs, star, sync_problem
 
 from sim import tables
+from sim.bounds import lower_bound_ns
 from sim.buckets import weight_buckets
 from sim.costs.table import TableCost
 from sim.errors import SimError
@@ -175,6 +176,17 @@ def test_a_device_updates_all_of_a_bucket_at_once() -> None:
     updates = tasks_of(chain_problem(Sync(bucket_mb=3)), [range(4), (0, 1), range(4)], "update")
 
     assert sorted(task.exe_time for task in updates) == [100 + 2 * MIB] * 2 + [100 + 3 * MIB] * 2
+
+
+@OVERLAP
+@pytest.mark.parametrize("scheme", ["ring", "parameter_server"])
+def test_the_lower_bound_counts_on_what_a_bucket_saves(scheme: str, overlap: bool) -> None:
+    sync = Sync(scheme=scheme, overlap=overlap, bucket_mb=25)  # type: ignore[arg-type]
+    free = sync_problem(star(4), sync, num_layers=3)
+    cost = TableCost(times={f"layer{i}": {(4, 1): (0, 0)} for i in range(3)}, update_launch_ns=10.0**9)
+    problem = Problem(free.graph, free.topology, cost=cost, sync=sync)
+
+    assert 0 < lower_bound_ns(problem) <= problem.data_parallel_ns
 
 
 # What a new config changes outside of the operator

@@ -1,0 +1,1 @@
+"""Figures and tables of the paper: a file and a YAML each."""

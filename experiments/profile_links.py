@@ -1,0 +1,116 @@
+"""Links between the ranks of this machine, as a topology file: ``python experiments/profile_links.py num_ranks=2``."""
+
+import sys
+from pathlib import Path
+
+# This checkout before site-packages, where a stranger's package may be called `agents` too.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import os
+from itertools import combinations
+from typing import Any
+
+import yaml
+from omegaconf import DictConfig
+from rich.console import Console
+from rich.table import Table
+
+from experiments.application import application
+from experiments.construct import check_options, resolved
+from experiments.errors import OptionError
+from experiments.run_folder import RunFolder, write_whole
+from runtime.hop_profiler import profile_hops
+from runtime.link_profiler import LinkTimes, profile_links
+from runtime.options import RankOptions
+from sim.collectives import ring_all_reduce_ns, ring_through
+from sim.costs.line import fit_line
+from sim.measured_topology import Link, measured_topology
+from sim.topology import DeviceTopology, load_topology
+
+BYTES_PER_KB = 1000
+
+SHARED_RATIO = 1.5
+"""Times of a message alone that messages in both directions at once take, from which on they take turns."""
+
+
+@application("profile_links")
+def main(cfg: DictConfig) -> None:
+    """Measure all pairs of ranks and write the topology."""
+    options = checked(cfg)
+    console, ranks = Console(), RankOptions(backend=cfg.backend, is_pinned=cfg.backend == "gloo")
+    pairs = list(combinations(range(cfg.num_ranks), 2))
+    with Console(stderr=True).status(f"timing messages between {cfg.num_ranks} ranks"):
+        sizes = [size * BYTES_PER_KB for size in options["sizes_kb"]]
+        times = profile_links(num_ranks=cfg.num_ranks, sizes=sizes, num_repeats=cfg.num_repeats, options=ranks)
+        hops = profile_hops(num_ranks=cfg.num_ranks, pairs=pairs, num_repeats=cfg.num_repeats, options=ranks)
+    links = [link([entry for entry in times if entry.ranks == pair], hops[pair]) for pair in pairs]
+    keywords = measured_topology(
+        name=cfg.name, num_devices=cfg.num_ranks, device_kind=cfg.device_kind, memory_gb=cfg.memory_gb, links=links
+    )
+    output, folder = Path(cfg.output), RunFolder()
+    output.parent.mkdir(parents=True, exist_ok=True)
+    head = f"# Measured by {' '.join(sys.argv)}\n"
+    write_whole(output, head + yaml.safe_dump(keywords, sort_keys=False))
+    columns = ("first", "second", "num_bytes", "one_way_ns", "both_ways_ns", "exchange_ns", "all_reduce_ns")
+    rows = ((*e.ranks, e.num_bytes, e.one_way_ns, e.both_ways_ns, e.exchange_ns, e.all_reduce_ns) for e in times)
+    folder.write_csv("links.csv", columns, rows)
+    console.print(link_table(times, load_topology(str(output)), links))
+    console.print(f"topology {output}, files in {folder.label}", soft_wrap=True)
+
+
+def link(times: list[LinkTimes], hop_ns: float) -> Link:
+    """The line through the messages of one pair of ranks, raised to begin where the executor's smallest ones end."""
+    latency_ns, ns_per_byte = fit_line([(entry.num_bytes, entry.one_way_ns) for entry in times])
+    largest = max(times, key=lambda entry: entry.num_bytes)
+    is_shared = largest.both_ways_ns > SHARED_RATIO * largest.one_way_ns
+    return Link(times[0].ranks, max(latency_ns, hop_ns), ns_per_byte, is_shared)
+
+
+def link_table(times: tuple[LinkTimes, ...], topology: DeviceTopology, links: list[Link]) -> Table:
+    """What was measured, beside what the simulator makes of it."""
+    table = Table(title="times in us: measured, and by the topology", title_justify="left", title_style="bold")
+    for column in ("ranks", "KB", "message", "model", "both ways", "exchange", "all-reduce", "ring"):
+        table.add_column(column, justify="right")
+    lines = {link.devices: link for link in links}
+    for entry in times:
+        line = lines[entry.ranks]
+        ring = ring_all_reduce_ns(ring_through(topology, entry.ranks), entry.num_bytes)
+        values = (
+            entry.one_way_ns,
+            line.latency_ns + line.ns_per_byte * entry.num_bytes,
+            entry.both_ways_ns,
+            entry.exchange_ns,
+            entry.all_reduce_ns,
+            ring,
+        )
+        name = "-".join(map(str, entry.ranks))
+        table.add_row(name, f"{entry.num_bytes / BYTES_PER_KB:,.0f}", *(f"{value / 1000:,.0f}" for value in values))
+    return table
+
+
+def checked(cfg: DictConfig) -> dict[str, Any]:
+    """The configuration, if it can be run.
+
+    Raises:
+        OptionError: a value of another type, or more ranks than cores.
+    """
+    options = resolved(cfg)
+    check_options(RankOptions, {"backend": options["backend"]})
+    check_options(measured_topology, {key: options[key] for key in ("name", "device_kind", "memory_gb")})
+    for key in ("num_ranks", "num_repeats"):
+        least = 2 if key == "num_ranks" else 1
+        if type(options[key]) is not int or options[key] < least:
+            raise OptionError(key, f"{options[key]!r} is not a whole number from {least} on")
+    sizes = options["sizes_kb"]
+    if not isinstance(sizes, list) or len(sizes) < 2 or not all(type(size) is int and size > 0 for size in sizes):
+        raise OptionError("sizes_kb", f"{sizes!r} is not a list of two or more whole numbers from 1 on")
+    num_cores = len(os.sched_getaffinity(0))
+    if options["backend"] == "gloo" and options["num_ranks"] > num_cores and not options["oversubscribe"]:
+        raise OptionError(
+            "num_ranks", f"{options['num_ranks']} ranks would share {num_cores} cores; oversubscribe=true lets them"
+        )
+    return options
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,1 @@
+"""What a part of an operator computes, by family of kinds."""
