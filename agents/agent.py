@@ -23,6 +23,8 @@ class SearchResult:
         seconds: wall-clock time of the search.
         curve: the improvements, in order; the last point is the end of the search.
         is_interrupted: the user stopped the search.
+        is_one_opt: the strategy is proven to be 1-opt: the agent priced all strategies that differ in the config of one
+            operator, and none is better.
         notes: what the search found out beside the strategy (an objective of its own, a bound, ...).
     """
 
@@ -34,6 +36,7 @@ class SearchResult:
     seconds: float
     curve: tuple[CurvePoint, ...]
     is_interrupted: bool
+    is_one_opt: bool
     notes: Mapping[str, Note]
 
 
@@ -86,5 +89,6 @@ class Agent(ABC):
             seconds=seconds,
             curve=(*ledger.curve, CurvePoint(ledger.simulations, seconds, final.cost_ns / 1e6)),
             is_interrupted=is_interrupted,
+            is_one_opt=ledger.is_one_opt,
             notes=ledger.notes,
         )

@@ -1,12 +1,14 @@
 """Ledger: counts what a search spends, stops it when the budget is spent, and keeps the best strategy it priced."""
 
+import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
 from agents.budget import Budget, Progress
-from sim.chain import Chain, Steps
+from sim.chain import NO_PATIENCE, Chain, Steps
+from sim.neighbourhood import Scan
 from sim.problem import Problem
 from sim.simulation import Proposal, Simulation
 from sim.strategy import ParallelConfig, Strategy
@@ -54,6 +56,9 @@ class Ledger:
         self._data_parallel_ns = problem.data_parallel_ns
         self._best: tuple[int, int] | None = None
         self._best_configs: list[ParallelConfig] = list(problem.data_parallel.configs)
+        self._prices: list[tuple[int, int]] = []  # of the improvements, as in the curve
+        self._is_one_opt = False
+        self._is_stopped = False
         self._began = time.perf_counter()
         self._next_report = self._began
         self._steps_at_once = 16
@@ -73,6 +78,15 @@ class Ledger:
     def best_strategy(self) -> Strategy:
         """The best strategy priced; data parallelism as long as there was none."""
         return Strategy(self.problem.graph, self.problem.topology, self._best_configs)
+
+    @property
+    def is_one_opt(self) -> bool:
+        """Whether all strategies that differ from the best in one operator's config were priced, and none is better."""
+        return self._is_one_opt
+
+    def certify_one_opt(self, configs: Sequence[ParallelConfig]) -> None:
+        """An agent has priced all strategies that differ in one config from these, and none was better."""
+        self._is_one_opt = self._is_one_opt or self._best_configs == list(configs)
 
     def progress(self) -> Progress:
         """How far the search is."""
@@ -95,6 +109,8 @@ class Ledger:
         """
         now = time.perf_counter()
         self._stage = stage
+        if self._is_stopped:
+            raise BudgetExhausted
         if self.budget.simulations is not None and self.simulations >= self.budget.simulations:
             raise BudgetExhausted
         if self.budget.seconds is not None and now - self._began >= self.budget.seconds:
@@ -128,7 +144,70 @@ class Ledger:
             seconds = (self.budget.seconds - self.seconds) / num_parts
         return simulations, seconds
 
-    def walk(self, chain: Chain, count: int, patience: int) -> Steps:
+    def split(self, num_parts: int, *, rounds: int) -> list["Ledger"]:
+        """Ledgers of equal parts of what is left, for searches that run at the same time; ``merge`` comes next.
+
+        Simulations that cannot be divided go to the first; each has at least one, so there may be fewer ledgers.
+
+        Args:
+            num_parts: how many.
+            rounds: they follow each other in so many rounds, which share the seconds.
+
+        Raises:
+            BudgetExhausted: nothing is left.
+        """
+        self.look()
+        left, seconds = self.share(1)
+        num_parts = num_parts if left is None else min(num_parts, left)
+        seconds = None if seconds is None else seconds / rounds
+        counts = [None if left is None else (left + num_parts - 1 - k) // num_parts for k in range(num_parts)]
+        return [Ledger(self.problem, Budget(count, seconds), lambda progress: None) for count in counts]
+
+    def start(self) -> None:
+        """Let the time begin now."""
+        self._began = time.perf_counter()
+
+    def stop(self) -> None:
+        """End the search at its next pricing."""
+        self._is_stopped = True
+
+    def report_with(self, parts: Sequence["Ledger"]) -> None:
+        """Report the progress of a search that goes on in ``parts``."""
+        best = min([self, *parts], key=lambda ledger: ledger._best or (sys.maxsize, sys.maxsize))
+        fits = best._best is None or best._best[0] == 0
+        simulations = self.simulations + sum(part.simulations for part in parts)
+        cutoffs = self.cutoffs + sum(part.cutoffs for part in parts)
+        spent = (simulations, cutoffs, self.seconds)
+        self._report(Progress(*spent, best.best_ns, self._data_parallel_ns, fits, self.budget))
+
+    def merge(self, parts: Sequence["Ledger"]) -> None:
+        """Take over what the ledgers of a ``split`` spent and found.
+
+        In the curve they took turns, one pricing each; so it, and the best strategy, do not depend on their speed.
+        """
+        found = [
+            (point.simulations, number, point, price)
+            for number, part in enumerate(parts)
+            for point, price in zip(part.curve, part._prices, strict=True)
+        ]
+        for count, number, point, price in sorted(found, key=lambda entry: entry[:2]):
+            if self._best is None or price < self._best:
+                part = parts[number]
+                simulations = self.simulations + sum(
+                    min(other.simulations, count if k <= number else count - 1) for k, other in enumerate(parts)
+                )
+                seconds = point.seconds + part._began - self._began
+                if self.curve:
+                    seconds = max(seconds, self.curve[-1].seconds)
+                self._best, self._best_configs, self._is_one_opt = price, part._best_configs, part._is_one_opt
+                self._prices.append(price)
+                self.curve.append(CurvePoint(simulations, seconds, point.best_ms))
+        for part in parts:
+            self.notes |= part.notes
+        self.simulations += sum(part.simulations for part in parts)
+        self.cutoffs += sum(part.cutoffs for part in parts)
+
+    def walk(self, chain: Chain, count: int, patience: int = NO_PATIENCE) -> Steps:
         """Let a chain walk for a moment and pay for its steps.
 
         The number of steps between two looks at the clock follows the chain's speed and does not change what it does.
@@ -141,16 +220,32 @@ class Ledger:
         Raises:
             BudgetExhausted: nothing is left.
         """
+        return self._pay(lambda allowed: chain.walk(allowed, patience), count, lambda: chain.best_configs)
+
+    def scan(self, scan: Scan) -> bool:
+        """Let a scan price all its candidates, and pay for them; returns whether it found a better strategy.
+
+        Raises:
+            BudgetExhausted: nothing is left.
+        """
+        is_better = False
+        while scan.left > 0:
+            steps = self._pay(scan.walk, scan.left, lambda: list(scan.simulation.configs))
+            is_better = is_better or bool(steps.improvements)
+        return is_better
+
+    def _pay(self, walk: Callable[[int], Steps], count: int, best_configs: Callable[[], list[ParallelConfig]]) -> Steps:
+        """Let something compiled make up to ``count`` pricings, as many as take a moment, and pay for them."""
         self.look()
         count = min(count, self._steps_at_once)
         if self.budget.simulations is not None:
             count = min(count, self.budget.simulations - self.simulations)
         before, began = self.simulations, time.perf_counter()
-        steps = chain.walk(count, patience)
+        steps = walk(count)
         self.cutoffs += steps.cutoffs
         for improvement in steps.improvements:
             self.simulations = before + improvement.simulations
-            self.record(improvement.overflow_bytes, improvement.cost_ns, lambda: chain.best_configs)
+            self.record(improvement.overflow_bytes, improvement.cost_ns, best_configs)
         self.simulations = before + steps.simulations
         seconds = max(time.perf_counter() - began, 1e-9)
         self._steps_at_once = min(max(1, int(count * WALK_INTERVAL_S / seconds)), MAX_STEPS_AT_ONCE)
@@ -160,7 +255,8 @@ class Ledger:
         """Note a price; ``configs`` is called if it is the best so far."""
         if self._best is None or (overflow_bytes, cost_ns) < self._best:
             self._best = (overflow_bytes, cost_ns)
-            self._best_configs = configs()
+            self._best_configs, self._is_one_opt = configs(), False
+            self._prices.append(self._best)
             self.curve.append(CurvePoint(self.simulations, self.seconds, cost_ns / 1e6))
 
 
@@ -186,14 +282,22 @@ class MeteredSimulation(Simulation):
     def propose(self, operator: int, config: ParallelConfig, cutoff_ns: int | None = None) -> Proposal:
         """Price a change; see ``Simulation.propose``."""
         self._ledger.charge()
-        proposal = super().propose(operator, config, cutoff_ns)
+        return self._noted({operator: config}, super().propose(operator, config, cutoff_ns))
+
+    def propose_together(self, changes: Mapping[int, ParallelConfig], cutoff_ns: int | None = None) -> Proposal:
+        """Price several changes in one go; see ``Simulation.propose_together``."""
+        self._ledger.charge()
+        return self._noted(changes, super().propose_together(changes, cutoff_ns))
+
+    def _noted(self, changes: Mapping[int, ParallelConfig], proposal: Proposal) -> Proposal:
         if proposal.is_cutoff:
             self._ledger.cutoffs += 1
         else:
-            self._ledger.record(proposal.overflow_bytes, proposal.cost_ns, lambda: self._changed(operator, config))
+            self._ledger.record(proposal.overflow_bytes, proposal.cost_ns, lambda: self._changed(changes))
         return proposal
 
-    def _changed(self, operator: int, config: ParallelConfig) -> list[ParallelConfig]:
-        configs = [self.config(i) for i in range(len(self.problem.graph))]
-        configs[operator] = config
+    def _changed(self, changes: Mapping[int, ParallelConfig]) -> list[ParallelConfig]:
+        configs = list(self.configs)
+        for operator, config in changes.items():
+            configs[operator] = config
         return configs

@@ -29,11 +29,7 @@ def construct(cfg: DictConfig, group: str, **given: Any) -> Any:
     options = resolved(cfg).get(group)
     if not isinstance(options, dict) or "_target_" not in options:
         raise OptionError(group, f"{options!r} is not a group of keys with a _target_")
-    check_options(
-        get_object(options["_target_"]),
-        {str(key): value for key, value in options.items() if key not in RESERVED},
-        prefix=f"{group}.",
-    )
+    check_options(get_object(options["_target_"]), _spoken(options), prefix=f"{group}.")
     return instantiate(cfg[group], **given, _convert_="all")
 
 
@@ -46,7 +42,7 @@ def check_options(target: Callable[..., Any], options: Mapping[str, Any], *, pre
     """Hold options against the keyword-only parameters of a constructor.
 
     Raises:
-        OptionError: a key that the constructor does not have, or a value of another type.
+        OptionError: a key that the constructor does not have, or a value of another type; also of an object inside.
     """
     hints = get_type_hints(target.__init__ if inspect.isclass(target) else target)
     allowed = keywords(target)
@@ -55,6 +51,8 @@ def check_options(target: Callable[..., Any], options: Mapping[str, Any], *, pre
             raise OptionError(f"{prefix}{name}", f"there is no such key; {_listed(allowed)}")
         if name in hints and not _accepts(hints[name], value):
             raise OptionError(f"{prefix}{name}", f"{value!r} is not {_described(hints[name])}")
+        if isinstance(value, dict) and "_target_" in value:
+            check_options(get_object(value["_target_"]), _spoken(value), prefix=f"{prefix}{name}.")
 
 
 def keywords(target: Callable[..., Any]) -> tuple[str, ...]:
@@ -62,6 +60,11 @@ def keywords(target: Callable[..., Any]) -> tuple[str, ...]:
     kind = inspect.Parameter.POSITIONAL_OR_KEYWORD if is_dataclass(target) else inspect.Parameter.KEYWORD_ONLY
     parameters = inspect.signature(target).parameters.values()
     return tuple(p.name for p in parameters if p.kind in (kind, inspect.Parameter.KEYWORD_ONLY))
+
+
+def _spoken(options: Mapping[Any, Any]) -> dict[str, Any]:
+    """The options of the constructor alone."""
+    return {str(key): value for key, value in options.items() if key not in RESERVED}
 
 
 def _accepts(hint: Any, value: Any) -> bool:

@@ -50,6 +50,7 @@ class Record:
         cutoffs: pricings that stopped once they were proven too slow.
         search_seconds: wall-clock time of the search.
         is_interrupted: whether the user ended the search before its budget did.
+        is_one_opt: whether the agent proved that no other config of any single operator is better.
         fits_memory: whether the strategy fits the memory of every device.
         strategy_hash: of the strategy.
         num_operators: of the graph.
@@ -80,6 +81,7 @@ class Record:
     cutoffs: int
     search_seconds: float
     is_interrupted: bool
+    is_one_opt: bool
     fits_memory: bool
     strategy_hash: str
     num_operators: int
@@ -128,6 +130,7 @@ def make_record(
         cutoffs=result.cutoffs if result else 0,
         search_seconds=result.seconds if result else 0.0,
         is_interrupted=result.is_interrupted if result else False,
+        is_one_opt=result.is_one_opt if result else False,
         fits_memory=simulation.overflow_bytes == 0,
         strategy_hash=simulation.strategy.hash,
         num_operators=len(problem.graph),

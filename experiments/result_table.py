@@ -51,6 +51,8 @@ def result_table(record: Record, simulations: Mapping[str, Simulation], *, folde
             f"{name}: {note:.3f}" if isinstance(note, float) else f"{name}: {note}"
             for name, note in record.notes.items()
         ]
+    if record.is_one_opt:
+        lines.insert(-1, "1-opt: another config of any single operator is no better (all were priced)")
     return Group(table, *(Text(line) for line in lines))
 
 

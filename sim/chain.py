@@ -1,5 +1,7 @@
 """Chain: a Metropolis chain over the strategies of a problem, in compiled code."""
 
+import math
+from collections.abc import Mapping
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +20,7 @@ from sim.kernels.layout import (
     WALK_ENTRIES,
 )
 from sim.simulation import Simulation
-from sim.strategy import ParallelConfig
+from sim.strategy import ParallelConfig, Strategy
 
 NO_PATIENCE = np.iinfo(np.int64).max
 NUM_UNIFORMS = 4096
@@ -66,6 +68,9 @@ class Chain:
         rng: draws proposals and acceptances.
         temperature_ns: 1 / beta.
         has_cutoff: let pricing stop when rejection is certain; the chain is the same.
+
+    Attributes:
+        temperature_ns: may be changed between walks.
     """
 
     def __init__(
@@ -73,7 +78,7 @@ class Chain:
     ) -> None:
         problem = simulation.problem
         self.simulation, self._rng = simulation, rng
-        self._temperature_ns, self._has_cutoff = float(temperature_ns), has_cutoff
+        self.temperature_ns, self._has_cutoff = float(temperature_ns), has_cutoff
         self._choices = problem.choices
         self._uniforms = np.zeros(max(NUM_UNIFORMS, 2 * problem.topology.num_devices))
         self._walked = np.zeros(WALK_ENTRIES, np.int64)
@@ -94,7 +99,7 @@ class Chain:
         walked[[W_SIMULATIONS, W_CUTOFFS, W_TASKS, W_IMPROVEMENTS]] = 0
         improvements = np.zeros((count, 3), np.int64)
         best = (walked, improvements, self._best_rows, self._best_devices)
-        options = (self._temperature_ns, count, patience, self._has_cutoff)
+        options = (float(self.temperature_ns), count, patience, self._has_cutoff)
         while self.simulation.run_kernel(kernel.walk, self._choices, self._uniforms, *options, *best) == NEED_RANDOM:
             # Numbers instead of the generator: a Ctrl-C while numba takes a generator apart kills the process.
             self._rng.random(out=self._uniforms)
@@ -107,6 +112,31 @@ class Chain:
                 for operator, row in enumerate(self._best_rows.tolist())
             ]
         return Steps(int(walked[W_SIMULATIONS]), int(walked[W_CUTOFFS]), int(walked[W_TASKS]), found)
+
+    def offer(self, changes: Mapping[int, ParallelConfig]) -> bool:
+        """Propose these new configs of several operators, by the same rule; returns whether it is a new best."""
+        simulation, walked = self.simulation, self._walked
+        overflow = simulation.overflow_bytes
+        highest_ns = simulation.cost_ns + math.floor(-math.log(1 - self._rng.random()) * self.temperature_ns)
+        has_cutoff = self._has_cutoff and overflow == 0
+        proposal = simulation.propose_together(changes, highest_ns if has_cutoff else None)
+        walked[W_IDLE] += 1
+        price = proposal.overflow_bytes, proposal.cost_ns
+        if proposal.is_cutoff or price > (overflow, highest_ns):
+            simulation.reject()
+            return False
+        simulation.accept()
+        if price >= (walked[W_BEST_OVERFLOW], walked[W_BEST_COST]):
+            return False
+        walked[[W_BEST_OVERFLOW, W_BEST_COST]] = price
+        walked[W_IDLE] = 0
+        self._best_configs = list(simulation.configs)
+        return True
+
+    def return_to_best(self) -> None:
+        """Go on from the best strategy so far, which is priced once more."""
+        problem = self.simulation.problem
+        self.simulation.restart(Strategy(problem.graph, problem.topology, self._best_configs))
 
     @property
     def best_configs(self) -> list[ParallelConfig]:

@@ -3,13 +3,13 @@
 The timeline is always identical to the one that ``TaskGraph.simulate`` computes from nothing.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sim.kernels import delta
+from sim.kernels import delta, joint
 from sim.kernels.layout import (
     COMM,
     DONE,
@@ -70,7 +70,7 @@ class Simulation:
         self._tables = problem.tables
         self._rows: Rows = problem.rows
         self._configs: list[ParallelConfig] = list(strategy.configs)
-        self._proposed: tuple[int, ParallelConfig] | None = None
+        self._proposed: dict[int, ParallelConfig] | None = None
         self._is_acceptable = False
         self._state = empty_state(self._tables)
         self.restart(strategy)
@@ -119,18 +119,50 @@ class Simulation:
             if status == DONE:
                 break
             self._state = grown(self._state, status)
+        return self._priced({operator: config})
+
+    def propose_together(self, changes: Mapping[int, ParallelConfig], cutoff_ns: int | None = None) -> Proposal:
+        """Price the strategy that differs in several operators' configs, in one go.
+
+        Args:
+            changes: new configs by position of the operator, at least one.
+            cutoff_ns: see ``propose``, as for all else.
+        """
+        if len(changes) == 1:
+            return Simulation.propose(self, *next(iter(changes.items())), cutoff_ns)  # not of a subclass, which charges
+        if self._proposed is not None:
+            self.reject()
+        members = np.array(list(changes), np.int64)
+        rows = np.array([self._rows.row(i, config.degrees) for i, config in changes.items()])
+        parts = np.array([config.num_tasks for config in changes.values()])
+        devices = np.zeros((len(changes), self.problem.topology.num_devices), np.int32)
+        for k, config in enumerate(changes.values()):
+            devices[k, : config.num_tasks] = config.devices
+        arguments = (members, rows, parts, devices, NO_CUTOFF if cutoff_ns is None else cutoff_ns)
+        while True:
+            status = joint.propose_together(self._tables, self._rows.array, self._state, *arguments)
+            if status == DONE:
+                break
+            self._state = grown(self._state, status)
+        return self._priced(dict(changes))
+
+    def _priced(self, changes: dict[int, ParallelConfig]) -> Proposal:
+        """What the kernel found out about a proposal, which waits for its answer from now on."""
         num = self._state.num
         is_cutoff = bool(num[IS_CUTOFF])
-        self._proposed, self._is_acceptable = (operator, config), not is_cutoff
+        self._proposed, self._is_acceptable = changes, not is_cutoff
         return Proposal(int(num[NEW_MAKESPAN] + num[NEW_SERIAL_SUM]), int(num[NEW_OVERFLOW]), is_cutoff)
 
     def accept(self) -> None:
         """Keep the proposed config."""
         assert self._proposed is not None, "nothing was proposed"
         assert self._is_acceptable, "a proposal that was cut off cannot be accepted"
-        delta.accept(self._tables, self._state)
-        operator, config = self._proposed
-        self._configs[operator] = config
+        if len(self._proposed) == 1:
+            delta.accept(self._tables, self._state)
+        else:
+            joint.accept_together(self._tables, self._rows.array, self._state)
+        for operator, config in self._proposed.items():
+            self._configs[operator] = config
         self._proposed = None
 
     def reject(self) -> None:
@@ -184,6 +216,11 @@ class Simulation:
     def strategy(self) -> Strategy:
         """The accepted strategy."""
         return Strategy(self.problem.graph, self.problem.topology, self._configs)
+
+    @property
+    def configs(self) -> tuple[ParallelConfig, ...]:
+        """The accepted configs of all operators."""
+        return tuple(self._configs)
 
     def config(self, operator: int) -> ParallelConfig:
         """The accepted config of an operator."""

@@ -135,6 +135,14 @@ class SoapSpace:
         elif self.variant == "injective" and len(set(config.devices)) < config.num_tasks:
             raise IllegalConfigError(node.name, config, "two parts share a device")
 
+    def has(self, operator: int, config: ParallelConfig) -> bool:
+        """Whether a config is in the space; see ``check``."""
+        try:
+            self.check(operator, config)
+        except IllegalConfigError:
+            return False
+        return True
+
     def sample(self, operator: int, rng: np.random.Generator) -> ParallelConfig:
         """A random config: uniform where enumerable, else uniform degrees, then uniform devices."""
         if self.is_enumerable:

@@ -28,13 +28,11 @@ def empty_state(tables: Tables) -> State:
     num_devices = len(tables.device)
     num_blocks = len(tables.op) + len(tables.edge) + len(tables.group)
     num_resources = num_devices + len(tables.bandwidth)
-    # A proposal replaces an operator, its edges and the bucket of its weights.
-    num_saved = int((np.diff(tables.in_ptr) + np.diff(tables.out_ptr)).max()) + 2
     int64, int32 = np.int64, np.int32
     arrays: dict[str, Any] = {
         "block": np.zeros((num_blocks, BLOCK_COLUMNS), int64),
-        "saved": np.zeros((num_saved, BLOCK_COLUMNS), int64),
-        "saved_id": np.zeros(2 * num_saved, int64),
+        "saved": np.zeros((num_blocks, BLOCK_COLUMNS), int64),  # a proposal may replace everything
+        "saved_id": np.zeros(num_blocks + 2 * len(tables.edge), int64),  # and every edge has two ends
         "work": np.zeros((len(tables.group) + 1, num_devices), int64),
         "reach": np.zeros((num_blocks, 2), int64),
         "last": np.zeros((num_blocks, 2), int64),

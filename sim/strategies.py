@@ -98,6 +98,13 @@ def named_strategy(name: str, problem: Problem, rng: np.random.Generator) -> Str
     return _BUILDERS[name](problem)
 
 
+def start_strategy(name: str, problem: Problem, rng: np.random.Generator) -> Strategy:
+    """The strategy called ``name`` inside the problem's space: configs that this does not have are drawn from it."""
+    space, strategy = problem.space, named_strategy(name, problem, rng)
+    configs = [config if space.has(i, config) else space.sample(i, rng) for i, config in enumerate(strategy.configs)]
+    return Strategy(problem.graph, problem.topology, configs)
+
+
 def _split(operator: Operator, num_devices: int, labels: tuple[str, ...]) -> ParallelConfig:
     """Split the dimensions of the given labels, one label after the other, until all devices are used."""
     degrees = [1] * len(operator.dims)

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Sequence
+from threading import Lock
 
 import numpy as np
 
@@ -37,6 +38,9 @@ MAX_PHASES, MAX_DEVICES = 2**20, 2**13
 
 MAX_SHARDS = 2**15
 """In a bucket."""
+
+
+_MAKING = Lock()
 
 
 def make_tables(problem: Problem) -> Tables:
@@ -178,13 +182,17 @@ class Rows:
         """The row of an operator with some degrees, made when it is first needed."""
         key = (operator, degrees)
         row = self._row.get(key)
-        if row is None:
-            row = len(self._row)
-            if row == len(self.array):
-                self.array = np.concatenate([self.array, np.zeros_like(self.array)])
-            self.array[row] = self._numbers(self.problem.graph.operators[operator], degrees)
-            self._row[key] = row
-        return row
+        return row if row is not None else self._made(key)
+
+    def _made(self, key: tuple[int, tuple[int, ...]]) -> int:
+        with _MAKING:  # searches on several threads share the rows
+            if key not in self._row:
+                row = len(self._row)
+                if row == len(self.array):
+                    self.array = np.concatenate([self.array, np.zeros_like(self.array)])
+                self.array[row] = self._numbers(self.problem.graph.operators[key[0]], key[1])
+                self._row[key] = row
+            return self._row[key]
 
     def config(self, operator: int, row: int, devices: Sequence[int] | Lists) -> ParallelConfig:
         """The config of a row on some devices, of which the first for its parts count."""

@@ -3,12 +3,15 @@
 import importlib
 from pathlib import Path
 
+import hydra
 import pytest
 import yaml
 from hydra.utils import instantiate
-from omegaconf import OmegaConf
 
+from agents.agent import Agent, SearchResult
 from agents.budget import Budget
+from sim.bounds import lower_bound_ns
+from sim.models.lenet import lenet
 from sim.problem import Problem
 from sim.task_graph_builder import build_task_graph
 from sim.topology import load_topology
@@ -27,17 +30,35 @@ def problem(request: pytest.FixtureRequest) -> Problem:
     return Problem(graph, load_topology("p100_cluster", num_devices=NUM_DEVICES))
 
 
+def searcher(agent: str) -> Agent:
+    with hydra.initialize_config_dir(str(CONF), version_base="1.3"):
+        cfg = hydra.compose("config", [f"agent={agent}"])
+    return instantiate(cfg.agent, _convert_="all")(seed=0)
+
+
 @pytest.mark.parametrize("agent", AGENTS)
 def test_an_agent_finds_within_its_budget_a_strategy_that_full_simulation_confirms(
     problem: Problem, agent: str
 ) -> None:
-    searcher = instantiate(OmegaConf.load(CONF / "agent" / f"{agent}.yaml"), _convert_="all")(seed=0)
-    result = searcher.search(problem, Budget(simulations=SIMULATIONS))
+    result = searcher(agent).search(problem, Budget(simulations=SIMULATIONS))
 
     task_graph = build_task_graph(problem, result.strategy)
     capacities = [device.memory_bytes for device in problem.topology.devices]
     fits = all(used <= held for used, held in zip(task_graph.memory_bytes, capacities, strict=True))
 
     assert 1 <= result.simulations <= SIMULATIONS
-    assert result.cost_ns == task_graph.simulate()
+    assert lower_bound_ns(problem) <= result.cost_ns == task_graph.simulate()
     assert result.fits_memory == fits
+
+
+@pytest.mark.parametrize("agent", AGENTS)
+def test_an_agent_repeats_itself(agent: str) -> None:
+    problem = Problem(lenet(num_devices=NUM_DEVICES), load_topology("p100_cluster", num_devices=NUM_DEVICES))
+    first, second = (searcher(agent).search(problem, Budget(simulations=SIMULATIONS)) for _ in range(2))
+
+    assert _without_times(first) == _without_times(second)
+
+
+def _without_times(result: SearchResult) -> tuple[object, ...]:
+    curve = [(point.simulations, point.best_ms) for point in result.curve]
+    return result.strategy.hash, result.simulations, result.cutoffs, curve, result.is_one_opt

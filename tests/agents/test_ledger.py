@@ -47,6 +47,24 @@ def test_every_pricing_is_charged(problem: Problem) -> None:
     assert ledger.simulations == 3
 
 
+@pytest.mark.parametrize("operators", [[2], [0, 3, 5]])
+def test_changes_of_several_operators_are_one_pricing(problem: Problem, operators: list[int]) -> None:
+    ledger = Ledger(problem, Budget(simulations=10), lambda progress: None)
+    simulation = ledger.simulation()
+    simulation.propose_together({operator: problem.space.config(operator, 3) for operator in operators})
+
+    assert ledger.simulations == 2
+
+
+def test_changes_of_several_operators_can_be_the_best_strategy(problem: Problem) -> None:
+    ledger = Ledger(problem, Budget(simulations=10), lambda progress: None)
+    simulation = ledger.simulation(problem.space.sample_strategy(np.random.default_rng(1)))
+    proposal = simulation.propose_together(dict(enumerate(problem.data_parallel.configs)))
+
+    assert ledger.best_ns == proposal.cost_ns == problem.data_parallel_ns
+    assert ledger.best_strategy == problem.data_parallel
+
+
 def test_the_budget_ends_the_search_after_exactly_its_simulations(problem: Problem) -> None:
     assert Walk(seed=0).search(problem, Budget(simulations=37)).simulations == 37
 

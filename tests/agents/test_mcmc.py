@@ -24,7 +24,7 @@ def problem() -> Problem:
 
 
 def mcmc(*, starts: Sequence[str] = ("data_parallel", "random"), temperature: float = 0.001, seed: int = 0) -> Mcmc:
-    return Mcmc(starts=starts, temperature=temperature, patience=0.5, seed=seed)
+    return Mcmc(starts=starts, temperature=temperature, patience=0.5, reset_every=None, propagation=0.0, seed=seed)
 
 
 def test_the_same_seed_finds_the_same_strategy(problem: Problem) -> None:
@@ -93,6 +93,12 @@ def _cost(problem: Problem, state: tuple[int, ...]) -> int:
 )
 def test_useless_options_are_refused(options: dict[str, object], message: str) -> None:
     with pytest.raises(AgentError) as error:
-        Mcmc(**({"starts": ["random"], "temperature": 0.1, "patience": 0.5, "seed": 0} | options))  # type: ignore
+        Mcmc(
+            **(
+                {"starts": ["random"], "temperature": 0.1, "patience": 0.5, "seed": 0}
+                | {"reset_every": None, "propagation": 0.0}
+                | options
+            )
+        )  # type: ignore
 
     assert str(error.value) == message

@@ -6,6 +6,7 @@ from typing import Any, Literal
 import pytest
 from omegaconf import OmegaConf
 
+from agents.parallel_chains import ParallelChains
 from experiments.construct import check_options, construct
 from experiments.errors import OptionError
 
@@ -57,6 +58,14 @@ def test_other_options_are_refused(option: str, value: Any, message: str) -> Non
         check_options(Searcher, {option: value}, prefix="agent.")
 
     assert str(refusal.value) == message
+
+
+def test_options_of_an_object_inside_are_refused_too() -> None:
+    inside = {"_target_": "agents.annealing.Annealing", "_partial_": True, "hottest": "hot"}
+    with pytest.raises(OptionError) as refusal:
+        check_options(ParallelChains, {"search": inside}, prefix="agent.")
+
+    assert str(refusal.value) == "agent.search.hottest: 'hot' is not a number"
 
 
 def test_group_without_target_is_refused() -> None:

@@ -67,6 +67,19 @@ def test_table_shows_the_known_strategies_and_the_best(search: Any) -> None:
         assert text in outcome.stdout
 
 
+def test_a_certificate_is_recorded_and_printed(search: Any) -> None:
+    outcomes = [search("agent=best_response", f"budget.simulations={count}") for count in (100, 20_000)]
+
+    assert [outcome.json("record.json")["is_one_opt"] for outcome in outcomes] == [False, True]
+    assert ["1-opt: another config of any single" in outcome.stdout for outcome in outcomes] == [False, True]
+
+
+def test_parallel_chains_run_any_agent(search: Any) -> None:
+    outcome = search("agent=parallel_chains", "agent@agent.search=annealing", "agent.search.hottest=0.5")
+
+    assert outcome.json("record.json")["configuration"]["agent"]["search"]["hottest"] == 0.5
+
+
 def test_nothing_but_the_table_is_printed_without_a_terminal(search: Any) -> None:
     outcome = search("agent=mcmc")
 
