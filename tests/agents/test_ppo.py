@@ -71,7 +71,8 @@ def test_learns_and_comes_near_mcmc(problem: Problem) -> None:
     agent = ppo()
 
     result = agent.search(problem, Budget(simulations=8000))
-    mcmc = Mcmc(starts=["data_parallel", "random"], temperature=0.005, patience=0.5, seed=0)
+    starts = ["data_parallel", "random"]
+    mcmc = Mcmc(starts=starts, temperature=0.005, patience=0.5, reset_every=None, propagation=0.0, seed=0)
     tenths = [float(np.mean(part)) for part in np.array_split(agent.episode_costs_ms, 10)]
     assert tenths[-1] < 0.6 * tenths[0]
     assert result.cost_ns <= 1.05 * mcmc.search(problem, Budget(simulations=8000)).cost_ns
