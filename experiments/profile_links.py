@@ -62,6 +62,9 @@ def link(times: list[LinkTimes], hop_ns: float) -> Link:
     """The line through the messages of one pair of ranks, raised to begin where the executor's smallest ones end."""
     latency_ns, ns_per_byte = fit_line([(entry.num_bytes, entry.one_way_ns) for entry in times])
     largest = max(times, key=lambda entry: entry.num_bytes)
+    if ns_per_byte == 0.0:
+        # So noisy that more bytes took no longer: what the largest message took is the most that a byte can take.
+        latency_ns, ns_per_byte = fit_line([(largest.num_bytes, largest.one_way_ns)])
     is_shared = largest.both_ways_ns > SHARED_RATIO * largest.one_way_ns
     return Link(times[0].ranks, max(latency_ns, hop_ns), ns_per_byte, is_shared)
 

@@ -14,6 +14,7 @@ import torch
 import yaml
 
 from experiments import profile_links, profile_operators
+from runtime.link_profiler import LinkTimes
 from sim.costs.timing_file import load_timings
 from sim.topology import load_topology
 
@@ -191,3 +192,13 @@ def test_mistake_in_links_is_one_sentence(
 
     assert code == 2
     assert capfd.readouterr().err.startswith(f"error: {message}")
+
+
+def test_a_link_whose_times_do_not_grow_is_as_slow_as_its_largest_message() -> None:
+    times = [
+        LinkTimes((0, 1), size, one_way, 2 * one_way, 0.0, 0.0) for size, one_way in ((1024, 900.0), (4096, 400.0))
+    ]
+
+    link = profile_links.link(times, hop_ns=50.0)
+
+    assert (link.latency_ns, link.ns_per_byte) == (50.0, 400.0 / 4096)
