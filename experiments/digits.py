@@ -36,8 +36,8 @@ def load_digits(*, image_size: int, test_share: float, seed: int) -> tuple[Digit
     from sklearn.model_selection import train_test_split
 
     images, labels = load(return_X_y=True)
-    images = images.reshape(-1, 1, PIXELS, PIXELS) / BRIGHTEST
+    images = (images.reshape(-1, 1, PIXELS, PIXELS) / BRIGHTEST).astype(np.float32)
     scale = image_size / PIXELS
-    images = zoom(images, (1, 1, scale, scale), order=1, mode="nearest", grid_mode=True).astype(np.float32)
+    images = zoom(images, (1, 1, scale, scale), order=1, mode="nearest", grid_mode=True)
     split = train_test_split(images, labels.astype(np.int64), test_size=test_share, random_state=seed, stratify=labels)
     return Digits(split[0], split[2]), Digits(split[1], split[3])

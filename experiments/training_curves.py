@@ -73,7 +73,7 @@ def curve_rows(curves: Sequence[Curve]) -> tuple[list[str], list[list[float | No
 def terminal_table(curves: Sequence[Curve], *, title: str) -> Table:
     """The table for people."""
     table = Table(title=title, title_justify="left", title_style="bold")
-    table.add_column("strategy")
+    table.add_column("strategy", no_wrap=True)
     for column in ("ranks", "final loss", "test accuracy", "seconds", "largest difference"):
         table.add_column(column, justify="right")
     for name, ranks, loss, accuracy, seconds, difference in table_rows(curves):
@@ -102,10 +102,10 @@ def picture(curves: Sequence[Curve], *, title: str, note: str) -> Figure:
         if curve is not curves[0]:
             shared = curve.differences(curves[0])
             difference.plot(numbers[: len(shared)], shared, **style | {"linestyle": "solid", "linewidth": 1.2})
-    by_iteration.set(xlabel="iteration", ylabel="training loss", title="the same curve")
+    by_iteration.set(xlabel="iteration", ylabel="training loss", title="by iteration")
     by_iteration.legend(frameon=False)
-    by_seconds.set(xlabel=f"seconds{note}", ylabel="training loss", title="in time of its own")
-    difference.set(xlabel="iteration", ylabel=f"|loss - loss of {curves[0].name}|", title="what rounding leaves")
+    by_seconds.set(xlabel=f"seconds{note}", ylabel="training loss", title="by time")
+    difference.set(xlabel="iteration", ylabel=f"|loss - loss of {curves[0].name}|", title="differences")
     difference.set_yscale("log", nonpositive="mask")
     for axes in (by_iteration, by_seconds, difference):
         axes.spines[["top", "right"]].set_visible(False)
