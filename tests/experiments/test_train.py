@@ -93,7 +93,8 @@ MISTAKES = {
     "is_double=perhaps": "is_double: 'perhaps' is not true or false",
     "training=false": "training: False is not true, without which nothing is trained",
     "model=rnntc": "model: 'rnntc' reads no images, which digits are",
-    "model=alexnet model.image_size=67": "operator 'conv1' needs source of shape (3, 67, 67), the dataset has (1, 67, 67)",
+    "model=alexnet model.image_size=67": "operator 'conv1' needs source of shape (3, 67, 67), the dataset has "
+    "(1, 67, 67)",
     "model.image_size=8": "operator 'conv2': an image of 2 x 2 is too small for a kernel of 5 x 5",
     "model.classes=9": "operator 'softmax' needs labels below 9, the dataset has 9",
     "model.batch_per_device=1000": "operator 'conv1' needs batches of 2000 samples, the dataset has 1437",
