@@ -8,7 +8,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from omegaconf import DictConfig
@@ -185,6 +185,9 @@ def train_all(
         alone = run_single_process(problem.graph, data=training.train, options=options, report=report_to(reference))
         evaluate(reference, {name: [tensor.numpy() for tensor in group] for name, group in alone.weights.items()})
         with Ranks(num_ranks=problem.topology.num_devices, options=rank_options) as ranks:
+            # The first iteration of fresh ranks takes most of a second.
+            warm_up = replace(options, num_iterations=1)
+            ranks.run(problem, problem.data_parallel, data=training.train, options=warm_up)
             for curve, strategy in zip(others, strategies.values(), strict=True):
                 report = report_to(curve)
                 result = ranks.run(problem, strategy, data=training.train, options=options, report=report)
