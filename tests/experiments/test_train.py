@@ -64,6 +64,7 @@ def test_an_interrupt_leaves_the_curves_so_far(call: Any, monkeypatch: pytest.Mo
         raise KeyboardInterrupt
 
     monkeypatch.setattr(train, "run_single_process", interrupted)
+    monkeypatch.setattr(train, "settle", lambda *_: None)  # it would hold for all tests after this one
 
     outcome = call(train.main, *TINY, "strategy=expert")
 
@@ -78,6 +79,7 @@ def test_more_ranks_than_cores_are_mentioned(call: Any, monkeypatch: pytest.Monk
         raise KeyboardInterrupt
 
     monkeypatch.setattr(train, "run_single_process", interrupted)
+    monkeypatch.setattr(train, "settle", lambda *_: None)  # it would hold for all tests after this one
     monkeypatch.setattr(train.os, "sched_getaffinity", lambda _: {0})
 
     outcome = call(train.main, *TINY, "strategy=expert")
