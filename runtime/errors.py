@@ -39,6 +39,14 @@ class TooFewGpusError(RuntimeRoomError):
         super().__init__(f"backend nccl needs a GPU for each of {num_ranks} ranks, but there are {num_gpus}")
 
 
+class DatasetMismatchError(RuntimeRoomError):
+    """A model that needs other data than a dataset has."""
+
+    def __init__(self, operator: str, reason: str) -> None:
+        self.operator, self.reason = operator, reason
+        super().__init__(f"operator '{operator}' needs {reason}")
+
+
 class RankFailedError(RuntimeError):
     """A rank that died or gave up; the job has ended."""
 

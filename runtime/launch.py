@@ -20,7 +20,7 @@ from runtime.initial_state import DataSource, RandomData
 from runtime.options import RankOptions, RunOptions
 from runtime.program import build_program
 from runtime.rank_process import run_job, serve, settle
-from runtime.result import RunResult
+from runtime.result import Report, RunResult
 from sim.problem import Problem
 from sim.strategy import Strategy
 
@@ -136,21 +136,31 @@ class Ranks:
         *,
         data: DataSource | None = None,
         options: RunOptions | None = None,
+        report: Report | None = None,
     ) -> RunResult:
-        """Run a strategy; see ``run_strategy``."""
+        """Run a strategy; see ``run_strategy``.
+
+        Args:
+            problem: graph, topology, costs and synchronisation.
+            strategy: one config for each operator.
+            data: random numbers by default.
+            options: of the run.
+            report: called when an iteration has ended on all ranks; an exception in it ends the ranks.
+        """
         options = options or RunOptions()
         program, task_graph = build_program(problem, strategy, num_ranks=self.num_ranks)
         data = data or RandomData(seed=options.seed)
         try:
             for connection in self._connections:
-                connection.send((program, data, options))
+                connection.send((program, data, options, report is not None))
         except OSError:
             self._fail({})
-        return RunResult(program, task_graph, tuple(self._answers()))
+        return RunResult(program, task_graph, tuple(self._answers(report)))
 
-    def _answers(self) -> list[Any]:
-        """One answer of each rank."""
+    def _answers(self, report: Report | None = None) -> list[Any]:
+        """One answer of each rank; iterations that they tell of before are reported."""
         answers: dict[int, Any] = {}
+        told: dict[int, dict[int, tuple[float, float]]] = {}
         while len(answers) < self.num_ranks:
             silent = [rank for rank in range(self.num_ranks) if rank not in answers]
             # Also ranks that have answered may die, and leave the others waiting.
@@ -162,7 +172,15 @@ class Ranks:
                     continue
                 if answer[0] == "failed":
                     self._fail({rank: answer[1]})
-                answers[rank] = answer[1]
+                if answer[0] != "iterated":
+                    answers[rank] = answer[1]
+                    continue
+                iteration, *numbers = answer[1]
+                told.setdefault(iteration, {})[rank] = tuple(numbers)
+                if report is not None and len(told[iteration]) == self.num_ranks:
+                    losses, times = zip(*(told[iteration][r] for r in range(self.num_ranks)), strict=True)
+                    report(iteration, sum(losses), max(times))
+                    del told[iteration]
         return [answers[rank] for rank in range(self.num_ranks)]
 
     def _receive(self, rank: int) -> tuple[str, Any] | None:

@@ -18,7 +18,7 @@ from runtime.parts.part import Part
 from runtime.peak_memory import PeakMemory
 from runtime.program import Program
 from runtime.rank_exchanger import exchanger_of
-from runtime.result import RankIteration, RankResult, ShardKey
+from runtime.result import RankIteration, RankResult, Report, ShardKey
 from runtime.steps import ComputeStep, MessageStep, ReduceStep, Step, TransferStep, UpdateStep
 from runtime.transport import Transport
 from runtime.weight_store import WeightStore
@@ -68,9 +68,17 @@ class Rank:
         self._losses: list[Tensor] = []
         self._gradients: dict[ShardKey, list[Tensor]] = {}
 
-    def run(self) -> RankResult:
-        """All iterations."""
-        iterations = tuple(self._iterate(number) for number in range(self._options.num_iterations))
+    def run(self, report: Report | None = None) -> RankResult:
+        """All iterations.
+
+        Args:
+            report: called after each, with this rank's share of the loss and its own time.
+        """
+        iterations: list[RankIteration] = []
+        for number in range(self._options.num_iterations):
+            iterations.append(self._iterate(number))
+            if report is not None:
+                report(number, iterations[-1].loss, iterations[-1].wall_ns / 1e6)
         rank = self._transport.rank
         weights: dict[ShardKey, list[Tensor]] = {}
         if self._options.is_collecting:
@@ -79,7 +87,7 @@ class Rank:
                 weights |= {(group, number): self._weights.weights(group, number) for number in held}
         return RankResult(
             rank,
-            iterations,
+            tuple(iterations),
             dict(self._transport.sent_bytes),
             dict(self._transport.exchanged_bytes),
             dict(self._transport.reduced_bytes),

@@ -1,5 +1,6 @@
 """RunResult: what was measured while a strategy ran."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Literal, TypeAlias
 
@@ -8,9 +9,13 @@ from numpy.typing import NDArray
 
 from runtime.program import Program
 from runtime.steps import ComputeStep
+from runtime.weight_layout import weight_layout
 from sim.task_graph import TaskGraph
 
 EventKind: TypeAlias = Literal["compute", "exchange", "send", "reduce", "wait", "update"]
+
+Report: TypeAlias = Callable[[int, float, float], None]
+"""What is told of an iteration when it has ended: its number, its loss, its time in ms."""
 
 ShardKey: TypeAlias = tuple[int, int]
 """Number of a weight group and of a shard in it."""
@@ -102,6 +107,19 @@ class RunResult:
         """Time of each iteration, of the slowest rank, from a common barrier."""
         walls = zip(*(rank.iterations for rank in self.ranks), strict=True)
         return [max(iteration.wall_ns for iteration in same) / 1e6 for same in walls]
+
+    def weights(self) -> dict[str, list[NDArray[np.float64]]]:
+        """Tensors of each weight group after the last iteration, put together from the shards that ranks collected."""
+        held = {key: tensors for rank in self.ranks for key, tensors in rank.weights.items()}
+        graph, whole = self.program.graph, {}
+        for group, (name, members) in enumerate(graph.weight_groups.items()):
+            shards = self.program.shards[group]
+            numbers = sorted(range(len(shards)), key=lambda number: shards[number].low)
+            whole[name] = [
+                np.concatenate([held[group, number][position] for number in numbers], axis=tensor.unit_axis)
+                for position, tensor in enumerate(weight_layout(graph.operators[members[0]]))
+            ]
+        return whole
 
     def task_times(self, iteration: int) -> dict[int, tuple[int, int]]:
         """Start and end of each task, ns from the first rank's start.

@@ -1,8 +1,12 @@
 """run_single_process: a whole model in plain PyTorch, one autograd graph, no parts: what every strategy must equal."""
 
-from dataclasses import dataclass, replace
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from runtime.data_needs import data_needs
@@ -10,6 +14,7 @@ from runtime.initial_state import DataSource, dropout_seed, initial_weight
 from runtime.options import RunOptions
 from runtime.part_function import run_parts
 from runtime.parts.part import Part
+from runtime.result import Report
 from runtime.weight_layout import weight_layout
 from sim.operator_graph import OperatorGraph
 
@@ -29,7 +34,9 @@ class SingleProcessResult:
     gradients: dict[str, list[Tensor]]
 
 
-def run_single_process(graph: OperatorGraph, *, data: DataSource, options: RunOptions) -> SingleProcessResult:
+def run_single_process(
+    graph: OperatorGraph, *, data: DataSource, options: RunOptions, report: Report | None = None
+) -> SingleProcessResult:
     """Train a model from the same weights, on the same data, for the same iterations as a strategy is run."""
     weights = {
         name: [
@@ -40,6 +47,7 @@ def run_single_process(graph: OperatorGraph, *, data: DataSource, options: RunOp
     }
     losses = []
     for iteration in range(options.num_iterations):
+        start = time.perf_counter()
         for tensor in (tensor for group in weights.values() for tensor in group):
             tensor.grad = None
         loss = _loss(graph, weights, data, options, iteration)
@@ -50,33 +58,68 @@ def run_single_process(graph: OperatorGraph, *, data: DataSource, options: RunOp
             for tensor in (tensor for group in weights.values() for tensor in group):
                 if tensor.grad is not None:
                     tensor.sub_(options.learning_rate * tensor.grad)
+        if report is not None:
+            report(iteration, losses[-1], (time.perf_counter() - start) * 1000)
     gradients = {
         name: [t.grad if t.grad is not None else torch.zeros_like(t) for t in group] for name, group in weights.items()
     }
     return SingleProcessResult(losses, {n: [t.detach() for t in group] for n, group in weights.items()}, gradients)
 
 
+def predict(
+    graph: OperatorGraph, weights: Mapping[str, Sequence[NDArray[np.float64]]], *, data: DataSource, options: RunOptions
+) -> list[NDArray[np.float64]]:
+    """What a trained model makes of its first batch.
+
+    Args:
+        graph: of the model, of any batch size.
+        weights: tensors of each weight group, as ``RunResult.weights`` has them.
+        data: what it reads.
+        options: the numbers' type.
+
+    Returns:
+        The output of each operator that nobody reads, probabilities of a softmax; ``graph.operators``' order.
+    """
+    tensors = {name: [torch.tensor(t, dtype=options.dtype) for t in group] for name, group in weights.items()}
+    with torch.no_grad():
+        results = _forward(graph, tensors, data, options, 0, is_training=False)
+    return [outputs[0].double().numpy() for outputs in results]
+
+
 def _loss(
     graph: OperatorGraph, weights: dict[str, list[Tensor]], data: DataSource, options: RunOptions, iteration: int
 ) -> Tensor:
-    """One forward pass: the sum of what the operators that nobody reads contribute."""
+    """The sum of what the operators that nobody reads contribute."""
+    shares = [outputs[0] for outputs in _forward(graph, weights, data, options, iteration)]
+    return sum(shares, torch.zeros((), dtype=options.dtype))
+
+
+def _forward(
+    graph: OperatorGraph,
+    weights: dict[str, list[Tensor]],
+    data: DataSource,
+    options: RunOptions,
+    iteration: int,
+    *,
+    is_training: bool = True,
+) -> list[tuple[Tensor, ...]]:
+    """What the operators that nobody reads give: in training, their shares of the loss."""
     outputs: dict[str, tuple[Tensor, ...]] = {}
     read = {edge.src for edge in graph.edges}
-    total = torch.zeros((), dtype=options.dtype)
-    for position, operator in enumerate(graph.operators):
+    ends = [operator.name for position, operator in enumerate(graph.operators) if position not in read]
+    for operator in graph.operators:
         whole = tuple((0, size) for size in operator.sizes)
-        part = Part(operator, whole, is_terminal=position not in read, seed=dropout_seed(options.seed, iteration))
-        needs = data_needs(operator, is_terminal=part.is_terminal)
+        is_terminal = is_training and operator.name in ends
+        needs = data_needs(operator, is_terminal=is_terminal)
         boxes = [data.box(operator, need, tuple((0, size) for size in need.sizes), iteration) for need in needs]
-        group = weights[operator.weight.group] if operator.weight else []
-        part = replace(
-            part,
-            inputs=tuple(outputs[read.producer][read.output] for read in operator.inputs),
+        part = Part(
+            operator,
+            whole,
+            inputs=tuple(outputs[source.producer][source.output] for source in operator.inputs),
             data=tuple(box.to(options.dtype) if box.is_floating_point() else box for box in boxes),
-            weights=tuple(group),
+            weights=tuple(weights[operator.weight.group] if operator.weight else ()),
+            is_terminal=is_terminal,
+            seed=dropout_seed(options.seed, iteration),
         )
-        (results,) = run_parts([part])
-        if part.is_terminal:
-            total = total + results[0]
-        outputs[operator.name] = results
-    return total
+        (outputs[operator.name],) = run_parts([part])
+    return [outputs[name] for name in ends]

@@ -78,6 +78,19 @@ def test_every_iteration_is_measured(two_ranks: Ranks) -> None:
     assert all(rank.peak_memory_bytes >= 0 for rank in result.ranks)
 
 
+def test_iterations_are_reported_as_they_end(two_ranks: Ranks) -> None:
+    problem, reported = problem_of(), []
+
+    result = two_ranks.run(
+        problem,
+        problem.data_parallel,
+        options=RunOptions(num_iterations=3),
+        report=lambda *iteration: reported.append(iteration),
+    )
+
+    assert reported == list(zip(range(3), result.losses, result.wall_ms, strict=True))
+
+
 def test_a_strategy_for_more_ranks_is_refused(two_ranks: Ranks) -> None:
     problem = problem_of(num_devices=4)
 
