@@ -13,6 +13,14 @@ class UnsupportedOperatorError(RuntimeRoomError):
         super().__init__(f"operator '{operator}' cannot be run: {reason}")
 
 
+class UnsupportedSyncError(RuntimeRoomError):
+    """A synchronisation that the simulator can price but the runtime cannot run."""
+
+    def __init__(self, what: str) -> None:
+        self.what = what
+        super().__init__(f"the runtime does not synchronise gradients {what}")
+
+
 class TooFewRanksError(RuntimeRoomError):
     """A strategy that uses more devices than there are ranks."""
 

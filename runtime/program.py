@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 from runtime.boxes import disjoint_cover
-from runtime.errors import TooFewRanksError
+from runtime.errors import TooFewRanksError, UnsupportedSyncError
 from runtime.part_function import check_kinds
 from runtime.steps import ComputeStep, MessageStep, ReduceStep, Step, TransferStep, UpdateStep
 from runtime.weight_layout import check_weight_groups
@@ -25,7 +25,7 @@ from sim.flows import Flow, tensor_flows
 from sim.operator_graph import Edge, OperatorGraph
 from sim.problem import Problem
 from sim.strategy import ParallelConfig, Strategy
-from sim.synchronisation import weight_shards
+from sim.synchronisation import weight_pieces
 from sim.task_graph import Key, Task, TaskGraph
 from sim.task_graph_builder import build_task_graph, exchange_groups
 
@@ -98,7 +98,10 @@ def build_program(problem: Problem, strategy: Strategy, *, num_ranks: int | None
     Raises:
         TooFewRanksError: the strategy places parts on devices without a rank.
         UnsupportedOperatorError: an operator is of a kind that the runtime cannot compute.
+        UnsupportedSyncError: gradients are synchronised in a way that the runtime cannot run.
     """
+    if problem.sync.bucket_mb is not None:
+        raise UnsupportedSyncError("in buckets (sync.bucket_mb)")
     num_ranks = problem.topology.num_devices if num_ranks is None else num_ranks
     num_needed = 1 + max(device for config in strategy.configs for device in config.devices)
     if num_needed > num_ranks:
@@ -120,7 +123,7 @@ def _shards(problem: Problem, strategy: Strategy, task_graph: TaskGraph) -> tupl
     groups = []
     for number, members in enumerate(problem.graph.weight_groups.values()):
         operator, low, shards = problem.graph.operators[members[0]], 0, []
-        for shard in weight_shards(problem, strategy, number, done):
+        for shard in weight_pieces(problem, strategy, number, done):
             total = 4 * operator.num_weight_elements
             high = low + shard.num_bytes * operator.num_weight_units // total
             shards.append(ProgramShard(low, high, tuple(shard.gradients)))

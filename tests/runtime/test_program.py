@@ -10,12 +10,13 @@ from random_problems import random_generator, random_graph, random_topology
 from thread_ranks import run_in_threads
 
 from runtime.boxes import disjoint_cover
-from runtime.errors import TooFewRanksError, UnsupportedOperatorError
+from runtime.errors import TooFewRanksError, UnsupportedOperatorError, UnsupportedSyncError
 from runtime.options import RunOptions
 from runtime.program import build_program
 from runtime.steps import TransferStep
 from sim.flows import intersection, union_volume, volume
 from sim.graph_builder import GraphBuilder
+from sim.models.lenet import lenet
 from sim.operator_graph import Weight
 from sim.operator_writer import dimensions
 from sim.problem import Problem
@@ -155,3 +156,12 @@ def test_the_forward_pass_alone_gives_the_loss() -> None:
     losses = [run_in_threads(p, p.data_parallel, options=RunOptions()).losses for p in (training, inference)]
 
     assert losses[0] == losses[1]
+
+
+def test_gradient_buckets_are_refused() -> None:
+    problem = Problem(lenet(num_devices=2), load_topology("cpu_host", num_devices=2), sync=Sync(bucket_mb=25.0))
+
+    with pytest.raises(UnsupportedSyncError) as error:
+        build_program(problem, problem.data_parallel)
+
+    assert str(error.value) == "the runtime does not synchronise gradients in buckets (sync.bucket_mb)"
