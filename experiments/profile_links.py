@@ -6,7 +6,6 @@ from pathlib import Path
 # This checkout before site-packages, where a stranger's package may be called `agents` too.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-import os
 from itertools import combinations
 from typing import Any
 
@@ -17,6 +16,7 @@ from rich.table import Table
 
 from experiments.application import application
 from experiments.construct import check_options, resolved
+from experiments.cores import check_cores
 from experiments.errors import OptionError
 from experiments.run_folder import RunFolder, write_whole
 from runtime.hop_profiler import profile_hops
@@ -104,11 +104,7 @@ def checked(cfg: DictConfig) -> dict[str, Any]:
     sizes = options["sizes_kb"]
     if not isinstance(sizes, list) or len(sizes) < 2 or not all(type(size) is int and size > 0 for size in sizes):
         raise OptionError("sizes_kb", f"{sizes!r} is not a list of two or more whole numbers from 1 on")
-    num_cores = len(os.sched_getaffinity(0))
-    if options["backend"] == "gloo" and options["num_ranks"] > num_cores and not options["oversubscribe"]:
-        raise OptionError(
-            "num_ranks", f"{options['num_ranks']} ranks would share {num_cores} cores; oversubscribe=true lets them"
-        )
+    check_cores("num_ranks", options["num_ranks"], backend=options["backend"], oversubscribe=options["oversubscribe"])
     return options
 
 
