@@ -29,6 +29,8 @@ from sim.topology import DeviceTopology, load_topology
 
 BYTES_PER_KB = 1000
 
+TOPOLOGY_KEYS = ("name", "device_kind", "memory_gb", "transfers_occupy_devices")
+
 SHARED_RATIO = 1.5
 """Times of a message alone that messages in both directions at once take, from which on they take turns."""
 
@@ -45,7 +47,12 @@ def main(cfg: DictConfig) -> None:
         hops = profile_hops(num_ranks=cfg.num_ranks, pairs=pairs, num_repeats=cfg.num_repeats, options=ranks)
     links = [link([entry for entry in times if entry.ranks == pair], hops[pair]) for pair in pairs]
     keywords = measured_topology(
-        name=cfg.name, num_devices=cfg.num_ranks, device_kind=cfg.device_kind, memory_gb=cfg.memory_gb, links=links
+        name=cfg.name,
+        num_devices=cfg.num_ranks,
+        device_kind=cfg.device_kind,
+        memory_gb=cfg.memory_gb,
+        links=links,
+        transfers_occupy_devices=cfg.transfers_occupy_devices,
     )
     output, folder = Path(cfg.output), RunFolder()
     output.parent.mkdir(parents=True, exist_ok=True)
@@ -96,7 +103,7 @@ def checked(cfg: DictConfig) -> dict[str, Any]:
     """
     options = resolved(cfg)
     check_options(RankOptions, {"backend": options["backend"]})
-    check_options(measured_topology, {key: options[key] for key in ("name", "device_kind", "memory_gb")})
+    check_options(measured_topology, {key: options[key] for key in TOPOLOGY_KEYS})
     for key in ("num_ranks", "num_repeats"):
         least = 2 if key == "num_ranks" else 1
         if type(options[key]) is not int or options[key] < least:

@@ -52,8 +52,8 @@ def choose_strategies(
 def spread_sample(problem: Problem, num_sampled: int, rng: np.random.Generator) -> dict[str, Strategy]:
     """Strategies whose simulated times are spread evenly, on a log scale, from the best to the worst that were found.
 
-    The candidates are the named strategies, random ones, and the stops of Metropolis walks that go down from random strategies, so
-    that there are good, bad and middling ones of many forms.
+    The candidates are the named strategies, random ones, and the stops of Metropolis walks that go down from random
+    ones, so that there are good, bad and middling ones of many forms.
     """
     # Equal strategies go by the first of their names.
     named = {s.hash: name for name in reversed(STRATEGY_NAMES[:-1]) for s in [named_strategy(name, problem, rng)]}
