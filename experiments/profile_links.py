@@ -69,6 +69,7 @@ def link(times: list[LinkTimes], hop_ns: float) -> Link:
     """The line through the messages of one pair of ranks, raised to begin where the executor's smallest ones end."""
     latency_ns, ns_per_byte = fit_line([(entry.num_bytes, entry.one_way_ns) for entry in times])
     largest = max(times, key=lambda entry: entry.num_bytes)
+    ns_per_byte = ns_per_byte or largest.one_way_ns / largest.num_bytes  # noise may hide the slope
     is_shared = largest.both_ways_ns > SHARED_RATIO * largest.one_way_ns
     return Link(times[0].ranks, max(latency_ns, hop_ns), ns_per_byte, is_shared)
 

@@ -33,7 +33,6 @@ from runtime.launch import Ranks
 from runtime.options import RankOptions, RunOptions
 from runtime.program import build_program
 from sim.problem import Problem
-from sim.strategy import Strategy
 
 FORMAT_VERSION = 1
 
@@ -57,11 +56,11 @@ def main(cfg: DictConfig) -> None:
     )
     for strategy in strategies.values():
         build_program(problem, strategy)  # refuses before anything is started
-    measurements = {name: Measurement(s.hash, options["warm_ups"]) for name, s in strategies.items()}
+    measurements = {name: Measurement(strategy, options["warm_ups"]) for name, strategy in strategies.items()}
     folder, load = RunFolder(), os.getloadavg()[0]
     end: KeyboardInterrupt | RankFailedError | None = None
     try:
-        measure(problem, strategies, measurements, options)
+        measure(problem, measurements, options)
     except (KeyboardInterrupt, RankFailedError) as error:
         end = error
     if any(measurement.results for measurement in measurements.values()):
@@ -74,7 +73,6 @@ def main(cfg: DictConfig) -> None:
 
 def measure(
     problem: Problem,
-    strategies: Mapping[str, Strategy],
     measurements: Mapping[str, Measurement],
     options: Mapping[str, Any],
 ) -> None:
@@ -85,11 +83,11 @@ def measure(
     """
     rank_options = RankOptions(backend=options["backend"], num_threads=options["num_threads"], is_pinned=True)
     run_options = RunOptions(num_iterations=options["warm_ups"] + options["num_iterations"])
-    turns = [(name, strategy) for _ in range(options["num_rounds"]) for name, strategy in strategies.items()]
+    turns = [measurement for _ in range(options["num_rounds"]) for measurement in measurements.values()]
     console = Console(stderr=True)
     with Ranks(num_ranks=problem.topology.num_devices, options=rank_options) as ranks:
-        for name, strategy in track(turns, f"running {len(strategies)} strategies", console=console):
-            measurements[name].results.append(ranks.run(problem, strategy, options=run_options))
+        for measurement in track(turns, f"running {len(measurements)} strategies", console=console):
+            measurement.results.append(ranks.run(problem, measurement.strategy, options=run_options))
 
 
 def write(
@@ -101,7 +99,7 @@ def write(
     is_complete: bool,
     load: float,
 ) -> None:
-    """Write table, picture and timelines; validation.json last: a folder that has one is complete."""
+    """Write table, picture, strategies and timelines; validation.json last: a folder that has one is complete."""
     validation = validate(measurements, seed=cfg.seed)
     topology, console = problem.topology, Console()
     title = f"{problem.graph.name} on {topology.num_devices} ranks, {topology.name}"
@@ -110,6 +108,7 @@ def write(
         events = paired_events(*measurements[name].task_graphs)
         content = {"displayTimeUnit": "ms", "otherData": {"strategy": name}, "traceEvents": events}
         folder.write_json(f"timeline_{number:02d}.json", content)
+        measurements[name].strategy.save(folder / f"strategy_{number:02d}.json")
     folder.write_png("validation.png", validation_figure(validation, title=title))
     record: dict[str, Any] = {
         "format_version": FORMAT_VERSION,
@@ -128,7 +127,7 @@ def write(
     folder.write_json("validation.json", record)
     console.print(validation_table(validation, title=title))
     ending = "" if is_complete else "; not all rounds were run"
-    line = f"validation.json, validation.png and {len(names)} timelines in {folder.label}{ending}"
+    line = f"validation.json, validation.png, {len(names)} timelines and strategies in {folder.label}{ending}"
     console.print(line, highlight=False, soft_wrap=True)
 
 

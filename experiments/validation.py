@@ -9,6 +9,7 @@ import numpy as np
 from experiments.rank_correlation import Interval, RankCorrelation, median_interval, rank_correlation
 from experiments.time_shares import NS_PER_MS, TimeShares, measured_shares, simulated_shares
 from runtime.result import RunResult
+from sim.strategy import Strategy
 from sim.task_graph import TaskGraph
 
 
@@ -17,12 +18,12 @@ class Measurement:
     """The runs of one strategy, round by round.
 
     Attributes:
-        strategy_hash: of the strategy.
+        strategy: what was run.
         warm_ups: iterations at the start of each run that do not count.
         results: one for each round.
     """
 
-    strategy_hash: str
+    strategy: Strategy
     warm_ups: int
     results: list[RunResult] = field(default_factory=list)
 
@@ -112,7 +113,7 @@ def compare(name: str, measurement: Measurement) -> Comparison:
     first, third = np.percentile(times, [25, 75])
     return Comparison(
         name=name,
-        strategy_hash=measurement.strategy_hash,
+        strategy_hash=measurement.strategy.hash,
         simulated_ms=simulated_ms,
         measured_ms=measured_ms,
         measured_interval_ms=median_interval(times),

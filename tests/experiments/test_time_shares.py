@@ -28,7 +28,9 @@ def test_one_device_computes_while_the_other_waits(problem: Problem) -> None:
     assert shares == TimeShares(pytest.approx(half), 0, 0, pytest.approx(half))
 
 
-def test_simulated_shares_add_up(problem: Problem) -> None:
+def test_simulated_shares_add_up() -> None:
+    slow = {"bandwidth_gb_per_s": 0.1, "latency_us": 80.0}
+    problem = Problem(lenet(num_devices=2, batch_per_device=2), load_topology("cpu_host", num_devices=2, bus=slow))
     program, task_graph = build_program(problem, problem.data_parallel)
 
     shares = simulated_shares(RunResult(program, task_graph, ()))

@@ -56,7 +56,7 @@ def test_strategies_of_all_sources_are_run_and_written(tmp_path: Path) -> None:
     assert found["is_complete"]
     assert "Kendall's tau" in shown
     assert {path.suffix for path in folder.glob("validation.*")} == {".json", ".png"}
-    assert len(list(folder.glob("timeline_*.json"))) == 5
+    assert [len(list(folder.glob(f"{kind}_*.json"))) for kind in ("timeline", "strategy")] == [5, 5]
 
 
 def test_shares_add_up_to_the_iteration_and_errors_follow_from_the_times(check: Any) -> None:
