@@ -18,12 +18,16 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
 
+from runtime.errors import RankFailedError
 from sim.topology import load_topology
 
 ROOT = Path(__file__).resolve().parents[1]
 ROOMS = ("sim", "envs", "agents", "runtime", "experiments")
 
 EXIT_FAULT = 2
+EXIT_RANK_FAILED = 1
+"""Nothing that the user wrote is wrong: a rank was killed, or gave up."""
+
 EXIT_INTERRUPTED = 130
 
 Task: TypeAlias = Callable[[DictConfig], None]
@@ -49,7 +53,7 @@ def application(config_name: str) -> Callable[[Task], Callable[[], None]]:
                 report(error)
                 if HydraConfig.get().mode is RunMode.MULTIRUN:  # the other jobs go on
                     raise FaultReportedError from None
-                raise SystemExit(EXIT_FAULT) from None
+                raise SystemExit(exit_code(error)) from None
 
         main = hydra.main(version_base="1.3", config_path=str(ROOT / "experiments" / "conf"), config_name=config_name)
 
@@ -67,7 +71,7 @@ def application(config_name: str) -> Callable[[Task], Callable[[], None]]:
                 raise SystemExit(EXIT_FAULT) from None
             except Exception as error:
                 report(error)
-                raise SystemExit(EXIT_FAULT) from None
+                raise SystemExit(exit_code(error)) from None
 
         return command
 
@@ -107,15 +111,20 @@ def with_topology_files(argument: str) -> str:
 
 
 def report(error: Exception) -> None:
-    """Write the sentence of a user's fault to stderr; our own bugs go on with their traceback."""
+    """Write the sentence of a fault to stderr; our own bugs go on with their traceback."""
     sentence = sentence_for(error)
     if sentence is None:
         raise error
     sys.stderr.write(f"error: {sentence}\n")
 
 
+def exit_code(error: Exception) -> int:
+    """Of a command that ends with this sentence."""
+    return EXIT_RANK_FAILED if isinstance(error, RankFailedError) else EXIT_FAULT
+
+
 def sentence_for(error: BaseException) -> str | None:
-    """What a user did wrong, in one sentence, or None if the fault is ours."""
+    """What a user did wrong, or which rank failed, in one sentence; None if the fault is ours."""
     while isinstance(error, InstantiationException) and error.__cause__ is not None:
         error = error.__cause__
     if isinstance(error, MissingConfigException):
@@ -134,6 +143,8 @@ def sentence_for(error: BaseException) -> str | None:
     if isinstance(error, OSError):
         where = f"'{error.filename}'" if error.filename else "the run folder"
         return f"cannot use {where}: {error.strerror or error}"
+    if isinstance(error, RankFailedError):
+        return str(error)
     if isinstance(error, ValueError) and type(error).__module__.split(".")[0] in ROOMS:
         return str(error)
     return None

@@ -6,7 +6,6 @@ from pathlib import Path
 # This checkout before site-packages, where a stranger's package may be called `agents` too.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-import os
 from itertools import combinations
 from typing import Any
 
@@ -17,6 +16,7 @@ from rich.table import Table
 
 from experiments.application import application
 from experiments.construct import check_options, resolved
+from experiments.cores import check_cores
 from experiments.errors import OptionError
 from experiments.run_folder import RunFolder, write_whole
 from runtime.hop_profiler import profile_hops
@@ -28,6 +28,8 @@ from sim.measured_topology import Link, measured_topology
 from sim.topology import DeviceTopology, load_topology
 
 BYTES_PER_KB = 1000
+
+TOPOLOGY_KEYS = ("name", "device_kind", "memory_gb", "transfers_occupy_devices")
 
 SHARED_RATIO = 1.5
 """Times of a message alone that messages in both directions at once take, from which on they take turns."""
@@ -45,7 +47,12 @@ def main(cfg: DictConfig) -> None:
         hops = profile_hops(num_ranks=cfg.num_ranks, pairs=pairs, num_repeats=cfg.num_repeats, options=ranks)
     links = [link([entry for entry in times if entry.ranks == pair], hops[pair]) for pair in pairs]
     keywords = measured_topology(
-        name=cfg.name, num_devices=cfg.num_ranks, device_kind=cfg.device_kind, memory_gb=cfg.memory_gb, links=links
+        name=cfg.name,
+        num_devices=cfg.num_ranks,
+        device_kind=cfg.device_kind,
+        memory_gb=cfg.memory_gb,
+        links=links,
+        transfers_occupy_devices=cfg.transfers_occupy_devices,
     )
     output, folder = Path(cfg.output), RunFolder()
     output.parent.mkdir(parents=True, exist_ok=True)
@@ -99,7 +106,7 @@ def checked(cfg: DictConfig) -> dict[str, Any]:
     """
     options = resolved(cfg)
     check_options(RankOptions, {"backend": options["backend"]})
-    check_options(measured_topology, {key: options[key] for key in ("name", "device_kind", "memory_gb")})
+    check_options(measured_topology, {key: options[key] for key in TOPOLOGY_KEYS})
     for key in ("num_ranks", "num_repeats"):
         least = 2 if key == "num_ranks" else 1
         if type(options[key]) is not int or options[key] < least:
@@ -107,11 +114,7 @@ def checked(cfg: DictConfig) -> dict[str, Any]:
     sizes = options["sizes_kb"]
     if not isinstance(sizes, list) or len(sizes) < 2 or not all(type(size) is int and size > 0 for size in sizes):
         raise OptionError("sizes_kb", f"{sizes!r} is not a list of two or more whole numbers from 1 on")
-    num_cores = len(os.sched_getaffinity(0))
-    if options["backend"] == "gloo" and options["num_ranks"] > num_cores and not options["oversubscribe"]:
-        raise OptionError(
-            "num_ranks", f"{options['num_ranks']} ranks would share {num_cores} cores; oversubscribe=true lets them"
-        )
+    check_cores("num_ranks", options["num_ranks"], backend=options["backend"], oversubscribe=options["oversubscribe"])
     return options
 
 

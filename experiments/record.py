@@ -121,7 +121,7 @@ def make_record(
         seed=cfg.seed,
         configuration=resolved(cfg),
         versions={"python": platform.python_version()} | {name: version(name) for name in PACKAGES},
-        commit=_commit(),
+        commit=commit(),
         data_parallel_ms=problem.data_parallel_ns / NS_PER_MS,
         best_ms=simulation.cost_ns / NS_PER_MS,
         speedup=problem.data_parallel_ns / simulation.cost_ns,
@@ -144,7 +144,8 @@ def make_record(
     )
 
 
-def _commit() -> str | None:
+def commit() -> str | None:
+    """The checkout that runs, with ``-dirty`` if it has changes; None outside a git repository."""
     command = ["git", "describe", "--always", "--dirty", "--abbrev=40", "--exclude=*"]
     try:
         git = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True, check=False)

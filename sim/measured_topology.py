@@ -25,7 +25,13 @@ class Link:
 
 
 def measured_topology(
-    *, name: str, num_devices: int, device_kind: str, memory_gb: float, links: Sequence[Link]
+    *,
+    name: str,
+    num_devices: int,
+    device_kind: str,
+    memory_gb: float,
+    links: Sequence[Link],
+    transfers_occupy_devices: bool,
 ) -> dict[str, Any]:
     """Keywords of ``sim.topologies.explicit``, with its ``_target_``.
 
@@ -38,6 +44,7 @@ def measured_topology(
         device_kind: of all of them.
         memory_gb: of each.
         links: one for each pair.
+        transfers_occupy_devices: whether messages occupy the devices at their ends.
     """
     devices = [f"rank{number}" for number in range(num_devices)]
     switches: list[Mapping[str, Any]] = []
@@ -68,4 +75,5 @@ def measured_topology(
         "connections": connections,
         "num_devices": None,
         "reading": "routed",
+        "transfers_occupy_devices": transfers_occupy_devices,
     }

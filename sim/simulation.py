@@ -13,6 +13,7 @@ from sim.kernels import delta, joint
 from sim.kernels.layout import (
     COMM,
     DONE,
+    EXE,
     IS_CUTOFF,
     KEY,
     MAKESPAN,
@@ -26,6 +27,7 @@ from sim.kernels.layout import (
     OVERFLOW,
     PARTS,
     POPPED,
+    RES,
     ROW,
     SEG,
     SERIAL_SUM,
@@ -253,13 +255,17 @@ class Simulation:
 
     @property
     def busy_ns(self) -> NDArray[np.int64]:
-        """(D,) time that each device computes."""
+        """(D,) time that each device is occupied: it computes, or sends and receives if messages occupy devices."""
         return self._state.load[: self.problem.topology.num_devices].copy()
 
     @property
     def compute_ns(self) -> int:
         """Sum of the execution times of all tasks that run on compute devices."""
-        return int(self.busy_ns.sum())
+        tasks = self._state.task[self._state.order[: self.num_tasks]]
+        first = tasks[:, RES]
+        # Messages begin with a connection.
+        is_computing = (first >= 0) & (self._tables.route[np.maximum(first, 0)] < self.problem.topology.num_devices)
+        return int(tasks[is_computing, EXE].sum())
 
     @property
     def state_bytes(self) -> int:

@@ -84,11 +84,13 @@ class Collective:
     """What all holders of a shard do together, as one task.
 
     Attributes:
+        devices: the holders.
         connections: held until it ends.
         exe_time: ns.
         num_bytes: sent, summed over all participants.
     """
 
+    devices: tuple[int, ...]
     connections: tuple[int, ...]
     exe_time: int
     num_bytes: int
@@ -165,8 +167,9 @@ class Synchronisation:
     def _scatter_and_gather(self, shard: Shard) -> tuple[Collective, Collective]:
         """The two collectives of ZeRO; all gathers of stage 3 are one task."""
         ring, num_bytes = ring_through(self.topology, shard.gradients), shard.num_bytes
+        sent = (ring.size - 1) * num_bytes
         scatter, gather = (
-            Collective(ring.connections, all_gather_ns(ring, num_bytes, rounds), rounds * (ring.size - 1) * num_bytes)
+            Collective(ring.devices, ring.connections, all_gather_ns(ring, num_bytes, rounds), rounds * sent)
             for rounds in (1, self.sync.num_gathers)
         )
         return scatter, gather
@@ -178,19 +181,19 @@ class Synchronisation:
         if scheme in ("ring", "halving_doubling"):
             ring = ring_through(self.topology, shard.gradients)
             price = ring_all_reduce_ns if scheme == "ring" else halving_doubling_ns
-            return Collective(ring.connections, price(ring, num_bytes), sent)
-        hierarchy = hierarchy_through(self.topology, shard.gradients)
+            return Collective(ring.devices, ring.connections, price(ring, num_bytes), sent)
+        devices, hierarchy = tuple(shard.gradients), hierarchy_through(self.topology, shard.gradients)
         if scheme == "hierarchical":
-            return Collective(hierarchy.connections, hierarchical_ns(hierarchy, num_bytes), sent)
+            return Collective(devices, hierarchy.connections, hierarchical_ns(hierarchy, num_bytes), sent)
         if len(hierarchy.nodes) > 1:
             # Each of q nodes sends and gets all bytes, where a ring through them has 2 (q - 1) times.
             sent += 2 * num_bytes
-        return Collective(hierarchy.connections, byteps_ns(hierarchy, num_bytes), sent)
+        return Collective(devices, hierarchy.connections, byteps_ns(hierarchy, num_bytes), sent)
 
     def _add_sync(self, bucket: int, what: str, collective: Collective, key: Key, after: list[int]) -> Task:
-        links = [self.topology.num_devices + connection for connection in collective.connections]
         name = f"{self.names[bucket]} {what}"
-        task = self.task_graph.add(name, "sync", links, collective.exe_time, key, after)
+        occupied = self.topology.occupied(collective.connections, collective.devices)
+        task = self.task_graph.add(name, "sync", occupied, collective.exe_time, key, after)
         task.num_bytes = collective.num_bytes
         return task
 
@@ -215,10 +218,10 @@ class Synchronisation:
         return list(shard.gradients)[(bucket + number) % len(shard.gradients)]
 
     def _add_message(self, bucket: int, number: int, what: str, src: int, dst: int, num_bytes: int) -> Task:
-        links = [self.topology.num_devices + connection for connection in self.topology.route(src, dst)]
+        occupied = self.topology.occupied(self.topology.route(src, dst), (src, dst))
         exe_time = transfer_ns(self.topology, src, dst, num_bytes)
         name = f"{self.names[bucket]} {what} {number}"
-        task = self.task_graph.add(name, "sync", links, exe_time, (0, 0, 0, 0))
+        task = self.task_graph.add(name, "sync", occupied, exe_time, (0, 0, 0, 0))
         task.num_bytes = num_bytes
         return task
 

@@ -56,7 +56,7 @@ def make_tables(problem: Problem) -> Tables:
     out_edges = [[number for number, edge in enumerate(graph.edges) if edge.src == i] for i in range(len(graph))]
     num_in = [len(operator.inputs) for operator in graph.operators]
     kinds, num_devices = topology.device_kinds, topology.num_devices
-    routes = topology.route_arrays()
+    routes, (occupied_ptr, occupied) = topology.route_arrays(), topology.occupied_arrays()
     return Tables(
         op=_operator_table(problem, members),
         in_ptr=_running_sum(num_in),
@@ -71,8 +71,8 @@ def make_tables(problem: Problem) -> Tables:
         device=_ints([(kinds.index(d.kind), d.node, d.memory_bytes) for d in topology.devices]),
         update=np.array([problem.cost.update_ns(kind) for kind in kinds], dtype=np.float64),
         bandwidth=np.array([c.bandwidth_gb_per_s for c in topology.connections], dtype=np.float64),
-        route_ptr=routes.ptr + num_devices,
-        route=np.concatenate([np.arange(num_devices), num_devices + routes.connections]).astype(np.int32),
+        route_ptr=occupied_ptr + num_devices,
+        route=np.concatenate([np.arange(num_devices), occupied]).astype(np.int32),
         route_ns=routes.latency_ns,
         route_bandwidth=routes.bandwidth,
         flags=_ints(

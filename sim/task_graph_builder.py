@@ -89,7 +89,7 @@ class TaskGraphBuilder:
         task = self.task_graph.add(
             name,
             "transfer",
-            self._links(self.topology.route(*ends)),
+            self.topology.occupied(self.topology.route(*ends), ends),
             transfer_ns(self.topology, *ends, flow.num_bytes),
             (phase, edge.input, flow.src_part, flow.dst_parts[0]),
             in_tasks,
@@ -133,7 +133,7 @@ class TaskGraphBuilder:
             task = self.task_graph.add(
                 f"{operator.name} exchange {number}{'' if phase < 2 * len(self.graph) else ' backward'}",
                 "exchange",
-                self._links(ring.connections),
+                self.topology.occupied(ring.connections, ring.devices),
                 exe_time,
                 (phase, 1, number, 0),
                 [parts[part].id for part in members],
@@ -142,9 +142,6 @@ class TaskGraphBuilder:
             for part in members:
                 done[part] = task
         return done
-
-    def _links(self, connections: tuple[int, ...]) -> list[int]:
-        return [self.topology.num_devices + connection for connection in connections]
 
 
 def exchange_groups(exchange: Exchange, config: ParallelConfig) -> list[list[int]]:

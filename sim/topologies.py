@@ -142,6 +142,7 @@ def explicit(
     connections: Sequence[Mapping[str, Any]],
     num_devices: int | None = None,
     reading: str = "routed",
+    transfers_occupy_devices: bool = False,
 ) -> DeviceTopology:
     """Devices, switches and connections listed one by one: for measured links and machines of another form.
 
@@ -152,6 +153,7 @@ def explicit(
         connections: each with ``src``, ``dst``, ``bandwidth_gb_per_s`` and ``latency_us``; one direction only.
         num_devices: only the first devices, node by node; null takes all.
         reading: ``routed`` or ``pairwise``, see ``DeviceTopology``.
+        transfers_occupy_devices: whether messages occupy the devices at their ends, see ``DeviceTopology``.
 
     Raises:
         IllegalTopologyError: impossible numbers, a wrong key, a name used twice or never introduced.
@@ -169,7 +171,15 @@ def explicit(
             is_known = entry[end] in draft.graph
             draft.require(is_known, f"{where}.{end}={entry[end]!r} is neither among devices nor among switches")
         draft.connect(entry["src"], entry["dst"], *draft.quantities(where, entry))
-    return DeviceTopology(draft.graph, name=name, num_devices=num_devices, reading=reading)
+    is_flag = type(transfers_occupy_devices) is bool
+    draft.require(is_flag, f"transfers_occupy_devices={transfers_occupy_devices!r} must be true or false")
+    return DeviceTopology(
+        draft.graph,
+        name=name,
+        num_devices=num_devices,
+        reading=reading,
+        transfers_occupy_devices=transfers_occupy_devices,
+    )
 
 
 def _join_nvlinks(draft: "_Draft", nvlinks: Any, gpus: Sequence[str], node: int) -> None:

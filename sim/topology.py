@@ -9,7 +9,7 @@ import inspect
 import json
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -97,6 +97,8 @@ class DeviceTopology:
         name: the topology's name.
         num_devices: take only the first devices, node by node; None takes all.
         reading: ``routed`` or ``pairwise``.
+        transfers_occupy_devices: a transfer, exchange or synchronisation also occupies the compute devices that take
+            part in it, as where the cores that compute copy the messages too.
         growth: the key that adds devices and how many each unit of it adds, for the message if they are too few.
 
     Raises:
@@ -110,12 +112,14 @@ class DeviceTopology:
         name: str,
         num_devices: int | None = None,
         reading: str = "routed",
+        transfers_occupy_devices: bool = False,
         growth: tuple[str, int] | None = None,
     ) -> None:
         if reading not in get_args(Reading):
             raise IllegalTopologyError(name, f"reading={reading!r} must be one of {', '.join(get_args(Reading))}")
         self.name = name
         self.reading = cast(Reading, reading)
+        self.transfers_occupy_devices = transfers_occupy_devices
         _check(name, graph)
         vertices = _first_vertices(name, graph, num_devices, growth)
         self.devices: tuple[Device, ...] = tuple(
@@ -176,6 +180,28 @@ class DeviceTopology:
         pair = src * self.num_devices + dst
         return tuple(routes.connections[routes.ptr[pair] : routes.ptr[pair + 1]].tolist())
 
+    def occupied(self, connections: Iterable[int], devices: Iterable[int]) -> tuple[int, ...]:
+        """All that a message occupies: D + c for each connection c, then, if they take part in it, compute devices.
+
+        Args:
+            connections: of its route or ring; none if all is on one device, which then is not occupied either.
+            devices: between which it passes.
+        """
+        links = tuple(self.num_devices + connection for connection in connections)
+        return links + tuple(dict.fromkeys(devices)) if self.transfers_occupy_devices and links else links
+
+    def occupied_arrays(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]]:
+        """``occupied`` of all routes in CSR form, for kernels: int64 (D * D + 1,) and int32; see ``RouteArrays``."""
+        routes, num_devices = self.route_arrays(), self.num_devices
+        links = num_devices + routes.connections
+        if not self.transfers_occupy_devices:
+            return routes.ptr, links
+        src, dst = np.nonzero(~np.eye(num_devices, dtype=bool))
+        behind = np.repeat(routes.ptr[src * num_devices + dst + 1], 2)
+        between = ~np.eye(num_devices, dtype=bool).ravel()
+        ptr = routes.ptr + np.concatenate(([0], 2 * np.cumsum(between)))
+        return ptr, np.insert(links, behind, np.stack([src, dst], axis=1).ravel()).astype(np.int32)
+
     def route_arrays(self) -> RouteArrays:
         """All routes, for kernels; the same arrays at each call, not to be written to."""
         return self._routes if self.reading == "routed" else self._pairwise_routes
@@ -184,13 +210,15 @@ class DeviceTopology:
     def hash(self) -> str:
         """Short digest of everything that the cost of a strategy depends on; names are not part of it."""
         position = {vertex: p for p, vertex in enumerate(self.networkx)}
-        content = {
+        content: dict[str, Any] = {
             "reading": self.reading,
             "devices": [(device.kind, device.node, device.memory_bytes) for device in self.devices],
             "switches": [data["node"] for _, data in self.networkx.nodes(data=True) if not data["is_device"]],
             "edges": [(position[src], position[dst]) for src, dst in self.networkx.edges],
             "connections": [(link.latency_ns, link.bandwidth_gb_per_s) for link in self._connections],
         }
+        if self.transfers_occupy_devices:  # hashes in stored strategies know nothing of it
+            content["transfers_occupy_devices"] = True
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
     @cached_property

@@ -181,11 +181,14 @@ def ring_through(tb, st, holders, count, work, position):
             resource = route[r]
             if stamp[resource] != mark:
                 stamp[resource] = mark
-                slot[resource] = 0
                 arena[end] = resource
                 end += 1
-            slot[resource] += 1
+                if resource >= num_devices:
+                    slot[resource] = 0
+            if resource >= num_devices:
+                slot[resource] += 1
     for r in range(position, end):
         resource = arena[r]
-        real[0] = min(real[0], bandwidth[resource - num_devices] / slot[resource])
+        if resource >= num_devices:
+            real[0] = min(real[0], bandwidth[resource - num_devices] / slot[resource])
     return end

@@ -28,14 +28,14 @@ def connect(tb, st, scheme, holders, count, work, position):
 
 @kernel
 def add_hop(tb, arena, stamp, slot, pair, mark, before, end):
-    """Count the crossings of a route's connections, and list those that carry neither mark.
+    """Count the crossings of a route's connections, and list all it occupies that carries neither mark.
 
     Modified in place: the arena from ``end``, marks and counts.
 
     Returns:
         The arena's position behind the list, or -1 if there was no room.
     """
-    route, route_ptr = tb.route, tb.route_ptr
+    route, route_ptr, num_devices = tb.route, tb.route_ptr, tb.device.shape[0]
     if end + route_ptr[pair + 1] - route_ptr[pair] > arena.shape[0]:
         return -1
     for r in range(route_ptr[pair], route_ptr[pair + 1]):
@@ -44,8 +44,11 @@ def add_hop(tb, arena, stamp, slot, pair, mark, before, end):
             if stamp[resource] != before:
                 arena[end] = resource
                 end += 1
-            stamp[resource], slot[resource] = mark, 0
-        slot[resource] += 1
+            stamp[resource] = mark
+            if resource >= num_devices:
+                slot[resource] = 0
+        if resource >= num_devices:
+            slot[resource] += 1
     return end
 
 
@@ -84,7 +87,8 @@ def hierarchy_through(tb, st, holders, count, work, position):
             if end < 0:
                 return -1
     for r in range(position, end):
-        real[0] = min(real[0], bandwidth[arena[r] - num_devices] / slot[arena[r]])
+        if arena[r] >= num_devices:
+            real[0] = min(real[0], bandwidth[arena[r] - num_devices] / slot[arena[r]])
     for k in range(width if num_nodes > 1 else 0):
         for j in range(num_nodes):
             first, last = scratch[starts + j], scratch[starts + j + 1]
@@ -97,7 +101,7 @@ def hierarchy_through(tb, st, holders, count, work, position):
             if end < 0:
                 return -1
     for r in range(position, end):
-        if stamp[arena[r]] == outer:
+        if arena[r] >= num_devices and stamp[arena[r]] == outer:
             real[1] = min(real[1], bandwidth[arena[r] - num_devices] / slot[arena[r]])
     num[RING_SIZE], num[NUM_NODES], num[WIDTH] = size, num_nodes, width
     num[RING_LATENCY], num[OUTER_LATENCY] = inner_latency, outer_latency

@@ -67,7 +67,7 @@ class Tables(NamedTuple):
     update: Floats  # (kinds, 2) launch ns, ns per byte
     bandwidth: Floats  # (C,) bytes per ns of each connection
     route_ptr: Ints  # (D * D + 1,)
-    route: Lists  # resources of each route: D + connection
+    route: Lists  # each device; then the resources of each route: D + connection, and devices that it occupies
     route_ns: Ints  # (D * D,) latency
     route_bandwidth: Floats  # (D * D,) of the narrowest connection
     flags: Ints  # (7,)

@@ -219,7 +219,7 @@ def simulate(tb, st, i, cut_position, cut_time, cut_key, cutoff):
     block, arena, out, task = st.block, st.arena, st.scratch, st.task
     time, new_time, free_at, rest = st.time, st.new_time, st.free_at, st.rest
     row, ahead, reach, forced = st.row, tb.ahead, st.reach, st.forced
-    num_devices = tb.device.shape[0]
+    num_devices, all_blocks = tb.device.shape[0], tb.ahead.shape[0] - 1
     heap_time, heap_key, heap_task = st.heap_time, st.heap_key, st.heap_task
     in_ptr, route, order, new_order = tb.in_ptr, tb.route, st.order, st.new_order
     free_at[:] = 0
@@ -287,9 +287,12 @@ def simulate(tb, st, i, cut_position, cut_time, cut_key, cutoff):
                     bound = max(bound, end + rest[resource])
         else:
             for r in range(~first, ~first + task[t, RES_LEN]):
-                free_at[arena[r]] = end
-                rest[arena[r]] -= exe
-                bound = max(bound, end + rest[arena[r]])
+                resource = arena[r]
+                free_at[resource] = end
+                # Of what a device's rest is made up, messages are part in the last row alone.
+                if resource >= num_devices or row[resource] == all_blocks:
+                    rest[resource] -= exe
+                    bound = max(bound, end + rest[resource])
         if bound > cutoff:
             num[IS_CUTOFF], num[NEW_MAKESPAN], num[POPPED] = 1, bound, max(0, position - cut_position)
             return DONE

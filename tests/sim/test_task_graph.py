@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_problems import random_problem, random_strategy
 
+from sim import topologies
 from sim.models.lenet import lenet
 from sim.problem import Problem
 from sim.strategies import single_device
@@ -54,6 +55,26 @@ def simulated_again(document: dict[str, Any]) -> dict[int, tuple[int, int, int]]
             if not missing[j]:
                 heapq.heappush(queue, (max(times[k][2] for k in tasks[j]["in_tasks"]), tasks[j]["key"], j))
     return times
+
+
+@pytest.mark.parametrize("is_occupying", [False, True])
+def test_devices_compute_while_they_send_only_if_transfers_do_not_occupy_them(is_occupying: bool) -> None:
+    link = {"bandwidth_gb_per_s": 1.0, "latency_us": 1.0}
+    topology = topologies.explicit(
+        name="pair",
+        devices=[{"name": name, "kind": "cpu", "node": 0, "memory_gb": 1} for name in "ab"],
+        switches=[],
+        connections=[{"src": "a", "dst": "b", **link}, {"src": "b", "dst": "a", **link}],
+        transfers_occupy_devices=is_occupying,
+    )
+    problem = Problem(lenet(num_devices=2, batch_per_device=4), topology)
+    task_graph = build_task_graph(problem, problem.data_parallel)
+    task_graph.simulate()
+    computing = [t for t in task_graph.tasks if t.kind in ("forward", "backward") and t.devices == (0,)]
+    syncs = [task for task in task_graph.tasks if task.kind == "sync"]
+
+    overlaps = [s.start_time < t.end_time and t.start_time < s.end_time for s in syncs for t in computing]
+    assert any(overlaps) is not is_occupying
 
 
 def random_document(seed: int) -> dict[str, Any]:

@@ -46,7 +46,13 @@ def latency_and_bandwidth(topology: DeviceTopology, src: int, dst: int) -> tuple
     return int(routes.latency_ns[pair]), float(routes.bandwidth[pair])
 
 
-def triangle(*, bandwidth: float = 10.0, detour: float = 100.0, nodes: tuple[int, int] = (0, 1)) -> DeviceTopology:
+def triangle(
+    *,
+    bandwidth: float = 10.0,
+    detour: float = 100.0,
+    nodes: tuple[int, int] = (0, 1),
+    transfers_occupy_devices: bool = False,
+) -> DeviceTopology:
     """Devices a and b joined directly, and by a switch between nodes."""
     ends = [("a", "b", bandwidth), ("b", "a", bandwidth), ("a", "s", detour), ("s", "b", detour)]
     return topologies.explicit(
@@ -57,6 +63,7 @@ def triangle(*, bandwidth: float = 10.0, detour: float = 100.0, nodes: tuple[int
         ],
         switches=[{"name": "s", "node": None}],
         connections=[{"src": src, "dst": dst, "bandwidth_gb_per_s": gb, "latency_us": 1} for src, dst, gb in ends],
+        transfers_occupy_devices=transfers_occupy_devices,
     )
 
 
@@ -153,6 +160,30 @@ def test_the_cheapest_path_for_a_mebibyte_is_the_route() -> None:
 
 def test_a_route_inside_a_node_does_not_leave_it_for_a_faster_one() -> None:
     assert route_names(triangle(nodes=(0, 0)), 0, 1) == ["a->b"]
+
+
+@pytest.mark.parametrize(("is_occupying", "devices"), [(False, ()), (True, (1, 0))])
+def test_a_message_occupies_its_connections_and_where_it_says_so_its_ends(
+    is_occupying: bool, devices: tuple[int, ...]
+) -> None:
+    topology = triangle(transfers_occupy_devices=is_occupying)
+    [connection] = topology.route(1, 0)
+
+    assert topology.occupied([connection], (1, 0)) == (2 + connection, *devices)
+    assert topology.occupied(topology.route(1, 1), (1, 1)) == ()
+
+
+@pytest.mark.parametrize("is_occupying", [False, True])
+@pytest.mark.parametrize("nodes", [(0, 0), (0, 1)])
+def test_occupied_arrays_agree_with_what_each_message_occupies(is_occupying: bool, nodes: tuple[int, int]) -> None:
+    topology = triangle(nodes=nodes, transfers_occupy_devices=is_occupying)
+    ptr, occupied = topology.occupied_arrays()
+    pairs = [(src, dst) for src in range(2) for dst in range(2)]
+
+    assert occupied.dtype == np.int32
+    assert [tuple(occupied[ptr[i] : ptr[i + 1]].tolist()) for i in range(4)] == [
+        topology.occupied(topology.route(*pair), pair) for pair in pairs
+    ]
 
 
 def test_devices_do_not_pass_messages_on() -> None:
@@ -322,6 +353,10 @@ def test_the_hash_changes_with_whatever_cost_depends_on(change: dict[str, Any]) 
     assert cluster("p100_cluster", **change).hash != load_topology("p100_cluster").hash
 
 
+def test_the_hash_changes_if_transfers_occupy_devices() -> None:
+    assert triangle(transfers_occupy_devices=True).hash != triangle().hash
+
+
 # Files
 
 
@@ -436,6 +471,7 @@ def test_a_cluster_refuses(change: dict[str, Any], reason: str) -> None:
             "connections[0].dst='b' is neither among devices nor among switches",
         ),
         ({"connections": [{"src": "a", "dst": "a", **LINK}]}, "'a' is connected to itself"),
+        ({"transfers_occupy_devices": "yes"}, "transfers_occupy_devices='yes' must be true or false"),
         (
             {"connections": [{"src": "a", "dst": "a", **LINK, "latency_us": "1"}]},
             "connections[0].latency_us='1' must be zero or a positive number",

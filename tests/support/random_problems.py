@@ -260,9 +260,13 @@ def random_topology(random: Random, *, max_devices: int = 6) -> DeviceTopology:
         }
         for src, dst in joins
     ]
-    reading = random.choice(get_args(Reading))
     return topologies.explicit(
-        name="random", devices=devices, switches=switches, connections=connections, reading=reading
+        name="random",
+        devices=devices,
+        switches=switches,
+        connections=connections,
+        reading=random.choice(get_args(Reading)),
+        transfers_occupy_devices=random.random() < 0.4,
     )
 
 

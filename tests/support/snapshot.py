@@ -47,8 +47,9 @@ def recomputed(problem: Problem, strategy: Strategy) -> Snapshot:
     cost_ns = task_graph.simulate()
     busy_ns = [0] * problem.topology.num_devices
     for task in task_graph.tasks:
-        if len(task.devices) == 1 and task.devices[0] < len(busy_ns):
-            busy_ns[task.devices[0]] += task.exe_time
+        for device in task.devices:
+            if device < len(busy_ns):
+                busy_ns[device] += task.exe_time
     is_timed = {task.id: problem.sync.overlap or task.kind not in ("sync", "update") for task in task_graph.tasks}
     timeline = {
         task.key: (task.ready_time, task.start_time, task.end_time) for task in task_graph.tasks if is_timed[task.id]
