@@ -16,6 +16,8 @@ from sim.errors import TimingFileError
 BUSY_SECONDS = 60.0
 """For which a process waits for others that write."""
 
+RETRY_SECONDS = 0.01
+
 CLAIM_SECONDS = 600.0
 """After which a claim of a process on another machine counts as abandoned; one here when its process is gone."""
 
@@ -53,9 +55,21 @@ class TimingDatabase:
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self._faults():
             self._connection = sqlite3.connect(self.path, timeout=BUSY_SECONDS, isolation_level=None)
-            # Readers and a writer do not block each other; the write-ahead log survives a killed process.
-            self._connection.execute("PRAGMA journal_mode = WAL")
-            self._connection.executescript(_SCHEMA)
+            self._prepare()
+
+    def _prepare(self) -> None:
+        """Choose the journal and make the tables; SQLite does not wait where two processes do that at once."""
+        deadline = time.monotonic() + BUSY_SECONDS
+        while True:
+            try:
+                # Readers and a writer do not block each other; the write-ahead log survives a killed process.
+                self._connection.execute("PRAGMA journal_mode = WAL")
+                self._connection.executescript(_SCHEMA)
+                return
+            except sqlite3.OperationalError as error:
+                if "locked" not in str(error) or time.monotonic() > deadline:
+                    raise
+                time.sleep(RETRY_SECONDS)
 
     def __enter__(self) -> "TimingDatabase":
         return self
