@@ -8,6 +8,7 @@ from typing import TypeAlias
 
 from agents.budget import Budget, Progress
 from sim.chain import NO_PATIENCE, Chain, Steps
+from sim.draws import Draws
 from sim.neighbourhood import Scan
 from sim.problem import Problem
 from sim.simulation import Proposal, Simulation
@@ -221,6 +222,14 @@ class Ledger:
             BudgetExhausted: nothing is left.
         """
         return self._pay(lambda allowed: chain.walk(allowed, patience), count, lambda: chain.best_configs)
+
+    def draw(self, draws: Draws) -> None:
+        """Draw strategies for a moment, and pay for them.
+
+        Raises:
+            BudgetExhausted: nothing is left.
+        """
+        self._pay(draws.walk, MAX_STEPS_AT_ONCE, lambda: draws.best_configs)
 
     def scan(self, scan: Scan) -> bool:
         """Let a scan price all its candidates, and pay for them; returns whether it found a better strategy.

@@ -4,6 +4,7 @@ import numpy as np
 
 from agents.agent import Agent
 from agents.ledger import Ledger
+from sim.draws import Draws
 from sim.problem import Problem
 
 
@@ -17,6 +18,6 @@ class RandomSearch(Agent):
     def run(self, problem: Problem, ledger: Ledger) -> None:
         """Draw until the budget is spent."""
         rng = np.random.default_rng(self.seed)
-        simulation = ledger.simulation(problem.space.sample_strategy(rng))
+        draws = Draws(ledger.simulation(problem.space.sample_strategy(rng)), rng)
         while True:
-            simulation.restart(problem.space.sample_strategy(rng))
+            ledger.draw(draws)
