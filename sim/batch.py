@@ -92,8 +92,9 @@ class SimulationBatch:
         num = start.state.num
         counters = np.maximum(self._states.num[:, [EPOCH, STAMP]], num[[EPOCH, STAMP]])
         used = dict.fromkeys(TASK_FIELDS, int(num[TASK_TOP])) | {"arena": int(num[SEG_TOP])}
-        for field, target, source in zip(State._fields, self._states, start.state, strict=True):
+        for field in State._fields:
             if field not in PROPOSAL_FIELDS:
+                target, source = getattr(self._states, field), getattr(start.state, field)
                 length = used.get(field, len(source))
                 target[chosen, :length] = source[:length]
         # What is marked in arrays that were not copied stays older than the counters.
@@ -143,9 +144,7 @@ class SimulationBatch:
         return Strategy(self.problem.graph, self.problem.topology, self.configs(number))
 
 
-def _restored(
-    problem: Problem, space: SoapSpace, strategies: Sequence[Strategy], num_threads: int
-) -> SimulationBatch:
+def _restored(problem: Problem, space: SoapSpace, strategies: Sequence[Strategy], num_threads: int) -> SimulationBatch:
     starts = [Simulation(problem, strategy) for strategy in strategies]
     simulations = SimulationBatch(starts[0], space, len(starts), num_threads=num_threads)
     for number, start in enumerate(starts):
