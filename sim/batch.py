@@ -57,7 +57,8 @@ class SimulationBatch:
     def __init__(self, start: Simulation, space: SoapSpace, num_simulations: int, *, num_threads: int = 1) -> None:
         self.problem, self.space, self.workers = start.problem, space, Workers(num_threads)
         self._tables, self._rows = start.problem.tables, start.problem.rows
-        self._choices = make_choices(space, self._rows)
+        is_own = space is self.problem.space
+        self._choices = self.problem.choices if is_own else make_choices(space, self._rows)
         arrays: Any = [np.repeat(array[None], num_simulations, axis=0) for array in start.state]
         self._states = State(*arrays)
 
