@@ -4,7 +4,11 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
 
 from agents.budget import Budget, Progress
 from sim.chain import NO_PATIENCE, Chain, Steps
@@ -132,6 +136,38 @@ class Ledger:
         """
         self.look()
         self.simulations += 1
+
+    def charge_batch(self, count: int) -> int:
+        """Pay for up to ``count`` pricings that are made together; returns how many the budget allows.
+
+        Raises:
+            BudgetExhausted: nothing is left.
+        """
+        self.look()
+        if self.budget.simulations is not None:
+            count = min(count, self.budget.simulations - self.simulations)
+        self.simulations += count
+        return count
+
+    def record_batch(
+        self,
+        overflow_bytes: NDArray[np.int64],
+        cost_ns: NDArray[np.int64],
+        configs: Callable[[int], list[ParallelConfig]],
+    ) -> None:
+        """Note the prices, (count,) each, of the pricings that ``charge_batch`` was last paid for, in order.
+
+        Args:
+            overflow_bytes: memory needed beyond what the devices have.
+            cost_ns: iteration times.
+            configs: called for each that is the best so far.
+        """
+        total = self.simulations
+        for number, price in enumerate(zip(overflow_bytes.tolist(), cost_ns.tolist(), strict=True)):
+            if self._best is None or price < self._best:
+                self.simulations = total - len(cost_ns) + number + 1
+                self.record(*price, partial(configs, number))
+        self.simulations = total
 
     def share(self, num_parts: int) -> tuple[int | None, float | None]:
         """Simulations and seconds that each of ``num_parts`` equal parts of the rest of the budget has.

@@ -33,9 +33,9 @@ class StrategyNetwork(nn.Module):
     def __init__(self, shapes: Shapes, num_blocks: int, width: int) -> None:
         super().__init__()
         self._shapes, self._num_blocks = shapes, num_blocks
-        self.operator = _layer(shapes["operators"][1], width)
+        self.operator = _layer(shapes["operators"][1] + shapes["operator_states"][1], width)
         self.message = _layer(3 * width, width)
-        self.device = _layer(shapes["devices"][1], width)
+        self.device = _layer(shapes["devices"][1] + shapes["device_states"][1], width)
         self.context = _layer(3 * width + shapes["progress"][0], width)
         self.candidate = _layer(shapes["candidates"][1], width)
         self.candidate_context = _layer(width, width)
@@ -49,7 +49,8 @@ class StrategyNetwork(nn.Module):
         operators = self._operators(arrays)
         is_operator, is_device = arrays["operators"][..., :1], arrays["devices"][..., :1]
         whole = (operators * is_operator).sum(1) / is_operator.sum(1)
-        devices = (torch.relu(self.device(arrays["devices"])) * is_device).sum(1) / is_device.sum(1)
+        devices = torch.relu(self.device(torch.cat([arrays["devices"], arrays["device_states"]], dim=2)))
+        devices = (devices * is_device).sum(1) / is_device.sum(1)
         blocks = self._current(operators, arrays["operator"]) if self._num_blocks == 1 else operators
         rest = torch.cat([whole, devices, arrays["progress"]], dim=1)
         rest = rest[:, None].expand(-1, self._num_blocks, -1)
@@ -62,7 +63,7 @@ class StrategyNetwork(nn.Module):
 
     def _operators(self, arrays: Tensors) -> torch.Tensor:
         """(B, N, width) each operator with what its neighbours tell."""
-        own = torch.relu(self.operator(arrays["operators"]))
+        own = torch.relu(self.operator(torch.cat([arrays["operators"], arrays["operator_states"]], dim=2)))
         flat = own.flatten(0, 1)
         first = own.shape[1] * torch.arange(own.shape[0], device=own.device)
         src, dst = (arrays["edges"].long() + first[:, None, None]).flatten(0, 1).unbind(1)

@@ -49,7 +49,7 @@ class Ppo(Agent):
         value_coefficient: weight of the value loss.
         max_gradient_norm: longer gradients are cut.
         width: of the networks' hidden layers.
-        num_threads: of torch; 1 gives equal results on any number of cores.
+        num_threads: of the environment, and of torch; 1 gives equal results on any number of cores.
         seed: of the network's weights and the actions.
 
     Attributes:
@@ -114,7 +114,12 @@ class Ppo(Agent):
         if self.aligned_only:
             space = SoapSpace(problem.graph, problem.topology, variant="aligned", dims=space.dims)
         env = SoapVectorEnv(
-            num_envs=self.num_envs, problem=problem, space=space, reward=self.reward, simulate=ledger.simulation
+            num_envs=self.num_envs,
+            num_threads=self.num_threads,
+            problem=problem,
+            space=space,
+            reward=self.reward,
+            meter=ledger,
         )
         self.episode_costs_ms = []
         num_threads = torch.get_num_threads()

@@ -1,23 +1,20 @@
 """Arguments: what all environments take, and the process that they describe."""
 
 from collections.abc import Callable
-from typing import TypeAlias, TypedDict
+from typing import TypedDict
 
 from envs.decisions import Decisions
 from envs.errors import MissingArgumentError
 from envs.mdp import Mdp
+from envs.meter import Meter
 from envs.padding import Padding, Sizes
 from envs.reward import CostReduction, Reward
 from sim.costs.cost_source import CostSource
 from sim.operator_graph import OperatorGraph
 from sim.problem import Problem
-from sim.simulation import Simulation
 from sim.space import SoapSpace, Variant
-from sim.strategy import Strategy
 from sim.sync import Sync
 from sim.topology import DeviceTopology
-
-Simulate: TypeAlias = Callable[[Strategy | None], Simulation]
 
 DEFAULT_VARIANT: Variant = "aligned"
 """Blocks that start at a multiple of their size. On 16 devices a linear layer has 160 configs (``block``: 470) and a
@@ -37,8 +34,7 @@ class Arguments(TypedDict, total=False):
         space: the legal configs, enumerable; the problem's, or else ``aligned`` with all SOAP dimensions.
         reward: judges each step; ``CostReduction()`` by default.
         padding: sizes of the arrays, larger than the problem's own so that one policy serves several problems.
-        simulate: prices a start strategy (None: data parallelism); ``problem.simulation`` by default. Its exceptions
-            and those of its simulations pass through, so that a search can meter them.
+        meter: pays for every pricing, so that a search can count them; its exceptions pass through. Nobody by default.
     """
 
     problem: Problem | None
@@ -49,7 +45,7 @@ class Arguments(TypedDict, total=False):
     space: SoapSpace | None
     reward: Reward | None
     padding: Padding | None
-    simulate: Simulate | None
+    meter: Meter | None
 
 
 def make_mdp(decide: Callable[[int, Sizes], Decisions], arguments: Arguments) -> Mdp:
@@ -76,5 +72,5 @@ def make_mdp(decide: Callable[[int, Sizes], Decisions], arguments: Arguments) ->
     elif given:
         raise MissingArgumentError(f"problem and {' and '.join(given)}")
     reward = arguments.get("reward") or CostReduction()
-    simulate = arguments.get("simulate") or problem.simulation
-    return Mdp(problem, space or problem.space, reward, simulate, arguments.get("padding") or Padding(), decide)
+    padding = arguments.get("padding") or Padding()
+    return Mdp(problem, space or problem.space, reward, arguments.get("meter"), padding, decide)

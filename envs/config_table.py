@@ -52,22 +52,24 @@ class ConfigRow:
 
 
 class ConfigTable:
-    """The legal configs of all operators, by index. Operators of equal shape share their rows.
+    """The legal configs of all operators, by number. Operators of equal shape share their rows.
 
-    The last class is empty: it stands for the operator NONE.
+    The numbers of a class's configs are their indices in the space. A strategy from outside may hold others; they get
+    numbers behind all of these when they are first met.
 
     Args:
         problem: graph, topology and costs.
         space: the legal configs; enumerable.
 
     Attributes:
-        operator_class: (N + 1,) class of each operator; the last entry, that of NONE, is the empty class.
-        configs: for each class, its configs.
-        num_configs: (K,) configs of each class.
-        features: (K, C, F) those of ``ConfigRow``, zero behind the last config, as the next three.
-        local_time: (K, C).
-        busy, memory: (K, D, C); devices before configs, because numpy reduces the last axis slowly.
-        occupied: (K, D, C) 1 / parts on the config's devices, 0 on others: averages over them.
+        operator_class: (N,) class of each operator.
+        configs: for each class, its configs by number.
+        num_configs: (K,) configs of each class in the space.
+        features: (K, W, F) those of ``ConfigRow``, zero where there is no such config, as the rest.
+        local_time: (K, W).
+        parts: (K, W).
+        devices: (K, W, D) of the parts; configs of the space only.
+        busy, memory: (K, W, D).
     """
 
     def __init__(self, problem: Problem, space: SoapSpace) -> None:
@@ -81,49 +83,63 @@ class ConfigTable:
         self._sharers = {m: len(group) for group in graph.weight_groups.values() for m in group}
         self._part_times: dict[tuple[int, tuple[int, ...]], NDArray[np.float64]] = {}
         self._rings: dict[tuple[tuple[int, ...], ...], tuple[float, float]] = {}
-        self._others: dict[tuple[int, ParallelConfig], ConfigRow] = {}
 
         keys = [_shape(operator, is_named=isinstance(problem.cost, TableCost)) for operator in graph.operators]
         classes = {key: number for number, key in enumerate(dict.fromkeys(keys))}
-        self.operator_class = np.array([*(classes[key] for key in keys), len(classes)])
+        self.operator_class = np.array([classes[key] for key in keys], dtype=np.int64)
         self._examples = [keys.index(key) for key in classes]
-        self.configs = [
-            tuple(space.config(example, index) for index in range(space.num_configs(example)))
+        self.configs: list[dict[int, ParallelConfig]] = [
+            {index: space.config(example, index) for index in range(space.num_configs(example))}
             for example in self._examples
         ]
-        self.num_configs = np.array([*map(len, self.configs), 0])
-        self._fill(len(classes) + 1, int(self.num_configs.max()), topology.num_devices)
+        self.num_configs = np.array([len(configs) for configs in self.configs], dtype=np.int64)
+        self._fill(len(classes), int(self.num_configs.max()), topology.num_devices)
 
-    def row(self, operator: int, config: ParallelConfig) -> ConfigRow:
-        """What is known of any config, in the space or not."""
-        key = (int(self.operator_class[operator]), config)
-        if key not in self._others:
-            self._others[key] = self._row(self._examples[key[0]], config)
-        return self._others[key]
+    @property
+    def width(self) -> int:
+        """W, the numbers that are given to configs."""
+        return self.features.shape[1]
 
-    def index(self, operator: int, config: ParallelConfig) -> int:
-        """Index of a config; -1 if it is not in the space."""
+    def number(self, operator: int, config: ParallelConfig) -> int:
+        """The number of any config, in the space or not."""
         try:
             return self.space.index(operator, config)
         except IllegalConfigError:
-            return -1
+            number_of_class = int(self.operator_class[operator])
+        known = self.configs[number_of_class]
+        for number in range(int(self.num_configs.max()), self.width):
+            if known.get(number) == config:
+                return number
+        number = self.width
+        for name in ("features", "local_time", "parts", "devices", "busy", "memory"):
+            array = getattr(self, name)
+            setattr(self, name, np.concatenate([array, np.zeros_like(array[:, :1])], axis=1))
+        self._put(number_of_class, number, config)
+        return number
 
     def scaled(self, times: Floats | float) -> Floats:
         """log(1 + N t): of times in iterations of data parallelism, where 1 / N is an operator's average."""
-        return np.log1p(np.float32(len(self.operator_class) - 1) * times, dtype=np.float32)
+        return np.log1p(np.float32(len(self.operator_class)) * times, dtype=np.float32)
 
     def _fill(self, num_classes: int, num_configs: int, num_devices: int) -> None:
-        self.features = np.zeros((num_classes, num_configs, len(CONFIG_FEATURES)), dtype=np.float32)
-        self.local_time = np.zeros((num_classes, num_configs), dtype=np.float32)
-        self.busy, self.memory, self.occupied = np.zeros((3, num_classes, num_devices, num_configs), dtype=np.float32)
+        shape = (num_classes, num_configs)
+        self.features = np.zeros((*shape, len(CONFIG_FEATURES)), dtype=np.float32)
+        self.local_time = np.zeros(shape, dtype=np.float32)
+        self.parts = np.zeros(shape, dtype=np.int64)
+        self.devices = np.zeros((*shape, num_devices), dtype=np.int32)
+        self.busy, self.memory = np.zeros((2, *shape, num_devices), dtype=np.float32)
         for number, configs in enumerate(self.configs):
-            for index, config in enumerate(configs):
-                row = self._row(self._examples[number], config)
-                self.features[number, index] = row.features
-                self.busy[number, :, index] = row.busy
-                self.memory[number, :, index] = row.memory
-                self.local_time[number, index] = row.local_time
-                self.occupied[number, list(config.devices), index] = 1 / config.num_tasks
+            for index, config in configs.items():
+                self._put(number, index, config)
+                self.devices[number, index, : config.num_tasks] = config.devices
+
+    def _put(self, number_of_class: int, number: int, config: ParallelConfig) -> None:
+        row = self._row(self._examples[number_of_class], config)
+        self.configs[number_of_class][number] = config
+        self.features[number_of_class, number] = row.features
+        self.local_time[number_of_class, number] = row.local_time
+        self.parts[number_of_class, number] = config.num_tasks
+        self.busy[number_of_class, number], self.memory[number_of_class, number] = row.busy, row.memory
 
     def _row(self, position: int, config: ParallelConfig) -> ConfigRow:
         operator = self.problem.graph.operators[position]

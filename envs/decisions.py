@@ -7,8 +7,9 @@ from numpy.typing import NDArray
 
 from envs.errors import EnvError
 from envs.padding import Sizes
+from sim.kernels.observation import NOTHING
 
-NONE = -1
+NONE = NOTHING
 """In place of an operator's position: there is no operator."""
 
 
@@ -25,8 +26,8 @@ class Decisions(Protocol):
     num_steps: int
     num_actions: int
 
-    def open_operators(self, step: int) -> NDArray[np.int64]:
-        """(K,) the operator of each block of actions; NONE for a block without one."""
+    def open_operators(self, steps: NDArray[np.int64]) -> NDArray[np.int64]:
+        """(S, K) the operator of each block of actions after so many steps, (S,); NONE for a block without one."""
         ...
 
 
@@ -41,9 +42,9 @@ class Visit:
     def __init__(self, num_operators: int, sizes: Sizes) -> None:
         self.num_steps, self.num_actions = num_operators, sizes.num_configs
 
-    def open_operators(self, step: int) -> NDArray[np.int64]:
+    def open_operators(self, steps: NDArray[np.int64]) -> NDArray[np.int64]:
         """The one operator of this step."""
-        return np.array([step if step < self.num_steps else NONE])
+        return np.where(steps < self.num_steps, steps, NONE)[:, None]
 
 
 class Improve:
@@ -66,6 +67,6 @@ class Improve:
         blocks = np.arange(sizes.num_operators)
         self._operators = np.where(blocks < num_operators, blocks, NONE)
 
-    def open_operators(self, step: int) -> NDArray[np.int64]:
+    def open_operators(self, steps: NDArray[np.int64]) -> NDArray[np.int64]:
         """All operators; none after the last step."""
-        return self._operators if step < self.num_steps else np.full_like(self._operators, NONE)
+        return np.where((steps < self.num_steps)[:, None], self._operators, NONE)

@@ -1,7 +1,7 @@
 """Mdp: the decision process behind the environments, one episode or many at a time."""
 
-from collections.abc import Callable, Sequence
-from typing import Any
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -9,13 +9,14 @@ from numpy.typing import NDArray
 from envs.config_table import ConfigTable
 from envs.decisions import NONE, Decisions
 from envs.errors import IllegalActionError, NoEpisodeError, NotEnumerableError
+from envs.meter import Meter
 from envs.padding import Padding, Sizes
-from envs.reward import Price, Reward
-from envs.state import State
+from envs.reward import Reward
+from envs.state import Start, States
+from sim.batch import SimulationBatch
 from sim.problem import Problem
-from sim.simulation import Simulation
 from sim.space import SoapSpace
-from sim.strategy import Strategy
+from sim.strategy import ParallelConfig, Strategy
 
 NS_PER_MS = 1e6
 
@@ -27,7 +28,7 @@ class Mdp:
         problem: graph, topology, costs.
         space: the legal configs.
         reward: judges each step.
-        simulate: prices a strategy; None stands for data parallelism.
+        meter: pays for pricings; None if nobody needs to.
         padding: sizes that are larger than the problem's own.
         decide: makes the decisions from the number of operators and the sizes.
 
@@ -46,13 +47,13 @@ class Mdp:
         problem: Problem,
         space: SoapSpace,
         reward: Reward,
-        simulate: Callable[[Strategy | None], Simulation],
+        meter: Meter | None,
         padding: Padding,
         decide: Callable[[int, Sizes], Decisions],
     ) -> None:
         if not space.is_enumerable:
             raise NotEnumerableError(repr(space))
-        self.problem, self.space, self.reward, self._simulate = problem, space, reward, simulate
+        self.problem, self.space, self.reward, self._meter = problem, space, reward, meter
         self.table = ConfigTable(problem, space)
         graph = problem.graph
         own = Sizes(
@@ -63,89 +64,114 @@ class Mdp:
         )
         self.sizes = padding.fitted(own)
         self.decisions = decide(len(graph), self.sizes)
-        self._start: State | None = None
+        self._num_legal = np.array([*self.table.num_configs[self.table.operator_class], 0])  # the last is of NONE
+        self._start: Start | None = None
 
-    def start(self, strategy: Strategy | None = None) -> State:
-        """The state before the first decision; None starts from data parallelism, which is priced only once."""
+    def start(self, strategy: Strategy | None = None) -> Start:
+        """Where episodes begin; None is data parallelism, which is priced only once."""
         if strategy is not None:
-            return self._state(strategy)
+            return self._priced(strategy)
         if self._start is None:
-            self._start = self._state(None)
-        return self._start.clone()
+            self._start = self._priced(self.problem.data_parallel)
+        return self._start
 
-    def step(self, state: State, action: int) -> float:
-        """Make one decision: price and keep the config that ``action`` names.
+    def states(self, start: Start, num_states: int, num_threads: int = 1) -> States:
+        """That many episodes before their first decisions, priced on several threads from now on."""
+        simulations = SimulationBatch(start.simulation, self.space, num_states, num_threads=num_threads)
+        return States(simulations, np.zeros(num_states, np.int64), np.tile(start.choices, (num_states, 1)))
+
+    def step(self, states: States, actions: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Make one decision in each episode: price and keep the config that its action names.
 
         Args:
-            state: modified in place; unchanged if an exception is raised.
-            action: of a legal config.
+            states: modified in place.
+            actions: (S,) each of a legal config.
 
         Returns:
-            The reward.
+            (S,) rewards.
 
         Raises:
-            IllegalActionError: the action is masked.
-            NoEpisodeError: all decisions are made.
+            IllegalActionError: an action is masked; nothing is changed.
+            NoEpisodeError: all decisions are made in one of them; nothing is changed.
         """
-        if state.step >= self.decisions.num_steps:
+        operators, indices = self.decode(states, actions)
+        before, done, simulations = states.price, 0, states.simulations
+        while done < len(states):
+            paid = len(states) - done if self._meter is None else self._meter.charge_batch(len(states) - done)
+            now = slice(done, done + paid)
+            simulations.change(operators, indices, now.start, now.stop)
+            states.choices[np.arange(now.start, now.stop), operators[now]] = indices[now]
+            states.step[now] += 1
+            if self._meter is not None:
+                prices = simulations.overflow_bytes[now], simulations.cost_ns[now]
+                self._meter.record_batch(*prices, partial(_configs, simulations, done))
+            done += paid
+        return np.asarray(self.reward(self.problem, before, states.price), np.float64)
+
+    def decode(self, states: States, actions: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """(S,) the operators and the indices of the configs that the actions name.
+
+        Raises:
+            IllegalActionError: an action is masked.
+            NoEpisodeError: all decisions are made in one of the episodes.
+        """
+        if self.is_over(states).any():
             raise NoEpisodeError
-        operator, index = self.decode(state, action)
-        number = self.table.operator_class[operator]
-        proposal = state.simulation.propose(operator, self.table.configs[number][index])
-        state.simulation.accept()
-        before, state.price = state.price, Price(proposal.cost_ns, proposal.overflow_bytes)
-        state.choices[operator] = index
-        state.features[operator] = self.table.features[number, index]
-        state.busy[operator] = self.table.busy[number, :, index]
-        state.memory[operator] = self.table.memory[number, :, index]
-        state.step += 1
-        return self.reward(self.problem, before, state.price)
+        is_action = (actions >= 0) & (actions < self.decisions.num_actions)
+        blocks, indices = np.divmod(np.where(is_action, actions, 0), self.sizes.num_configs)
+        operators = self.open_operators(states)[np.arange(len(states)), blocks]
+        is_legal = is_action & (indices < self._num_legal[operators])
+        if not is_legal.all():
+            number = int(np.argmin(is_legal))
+            self._refuse(int(actions[number]), int(operators[number]))
+        return operators, indices
 
-    def decode(self, state: State, action: int) -> tuple[int, int]:
-        """The operator and the index of the config that an action names.
-
-        Raises:
-            IllegalActionError: the action is masked.
-        """
+    def _refuse(self, action: int, operator: int) -> None:
         if not 0 <= action < self.decisions.num_actions:
             raise IllegalActionError(action, f"actions are 0 to {self.decisions.num_actions - 1}")
         block, index = divmod(action, self.sizes.num_configs)
-        operator = int(self.decisions.open_operators(state.step)[block])
         if operator == NONE:
             num_operators = len(self.problem.graph)
             raise IllegalActionError(action, f"it names operator {block}, but the graph has {num_operators}")
-        num_configs = self.table.num_configs[self.table.operator_class[operator]]
-        if index >= num_configs:
-            name = self.problem.graph.operators[operator].name
-            reason = f"it names config {index} of operator '{name}', which has configs 0 to {num_configs - 1}"
-            raise IllegalActionError(action, reason)
-        return operator, index
+        name, last = self.problem.graph.operators[operator].name, self._num_legal[operator] - 1
+        reason = f"it names config {index} of operator '{name}', which has configs 0 to {last}"
+        raise IllegalActionError(action, reason)
 
-    def open_operators(self, states: Sequence[State]) -> NDArray[np.int64]:
-        """(B, K) the operators that each state's actions may change."""
-        return np.stack([self.decisions.open_operators(state.step) for state in states])
+    def open_operators(self, states: States) -> NDArray[np.int64]:
+        """(S, K) the operators that each state's actions may change."""
+        return self.decisions.open_operators(states.step)
 
-    def masks(self, states: Sequence[State]) -> NDArray[np.bool_]:
-        """(B, num_actions) which actions are legal."""
-        num_legal = self.table.num_configs[self.table.operator_class[self.open_operators(states)]]
+    def masks(self, states: States) -> NDArray[np.bool_]:
+        """(S, num_actions) which actions are legal."""
+        num_legal = self._num_legal[self.open_operators(states)]
         is_legal: NDArray[np.bool_] = np.arange(self.sizes.num_configs) < num_legal[..., None]
         return is_legal.reshape(len(states), -1)
 
-    def is_over(self, state: State) -> bool:
-        """Whether all decisions are made."""
-        return state.step >= self.decisions.num_steps
+    def is_over(self, states: States) -> NDArray[np.bool_]:
+        """(S,) whether all decisions are made."""
+        over: NDArray[np.bool_] = states.step >= self.decisions.num_steps
+        return over
 
-    def info(self, state: State) -> dict[str, Any]:
-        """What the environments report beside the observation."""
+    def info(self, states: States) -> dict[str, NDArray[np.generic]]:
+        """(S,) what the environments report beside the observation."""
+        cost_ns = states.simulations.cost_ns
         return {
-            "cost_ms": state.price.cost_ns / NS_PER_MS,
-            "speedup": self.problem.data_parallel_ns / max(1, state.price.cost_ns),
-            "fits_memory": state.price.overflow_bytes == 0,
-            "simulations": state.step,
+            "cost_ms": cost_ns / NS_PER_MS,
+            "speedup": self.problem.data_parallel_ns / np.maximum(1, cost_ns),
+            "fits_memory": states.simulations.overflow_bytes == 0,
+            "simulations": states.step.copy(),
         }
 
-    def _state(self, strategy: Strategy | None) -> State:
-        simulation = self._simulate(strategy)
-        configs = [simulation.config(operator) for operator in range(len(self.problem.graph))]
-        choices = [self.table.index(operator, config) for operator, config in enumerate(configs)]
-        return State.of(simulation, choices, [self.table.row(*pair) for pair in enumerate(configs)])
+    def _priced(self, strategy: Strategy) -> Start:
+        if self._meter is not None:
+            self._meter.charge_batch(1)
+        simulation = self.problem.simulation(strategy)
+        if self._meter is not None:
+            prices = np.array([simulation.overflow_bytes]), np.array([simulation.cost_ns])
+            self._meter.record_batch(*prices, lambda _: list(strategy.configs))
+        return Start(simulation, np.array([self.table.number(*pair) for pair in enumerate(strategy.configs)]))
+
+
+def _configs(simulations: SimulationBatch, first: int, number: int) -> list[ParallelConfig]:
+    """Configs of the strategy at ``number`` of those from ``first`` on."""
+    return simulations.configs(first + number)

@@ -1,32 +1,32 @@
 """Observations: what an agent sees of a state. A new observation is one more class here."""
 
-from collections.abc import Sequence
 from typing import Protocol, TypeAlias
 
 import numpy as np
 from gymnasium import spaces
-from numpy.typing import NDArray
 
 from envs.config_table import CONFIG_FEATURES, Floats
 from envs.decisions import NONE
+from envs.graph_facts import GraphFacts
 from envs.mdp import Mdp
-from envs.state import State
+from envs.state import States
 from envs.transfer_table import TransferTable
-from sim.operator_graph import BYTES_PER_ELEMENT
+from sim.kernels import observation as kernel
+from sim.kernels.observation import LIMIT, Facts, Views
 
 Arrays: TypeAlias = dict[str, Floats]
 
-OPERATOR_FEATURES = (
-    "is_operator",  # 0 in the padding
+OPERATOR_STATE_FEATURES = (
     "is_open",  # its config may be chosen now
-    "position",  # in topological order, relative to the number of operators
-    "num_weights",  # share of the model's
-    "num_sharers",  # operators that share its weights, relative to the number of operators
-    "serial_time",  # of the unsplit operator
     *CONFIG_FEATURES,  # of its current config
+    "forward_start",  # of the first part in the simulated iteration, relative to its length, as all that follows
+    "forward_end",  # of the last part
+    "backward_start",
+    "backward_end",
+    "wait",  # for its devices after it was ready, forward and backward, average of its parts
+    "slack",  # from the end of the last forward part to the first start of a consumer
 )
-EDGE_FEATURES = ("is_edge", "volume")  # volume: time of the whole tensor between two nodes
-DEVICE_FEATURES = ("is_device", "node", "busy", "memory")  # busy: relative to the iteration of data parallelism
+DEVICE_STATE_FEATURES = ("busy", "memory")  # busy: relative to the iteration of data parallelism
 CANDIDATE_FEATURES = (
     "is_candidate",
     "is_current",
@@ -41,8 +41,9 @@ CANDIDATE_FEATURES = (
 )
 PROGRESS_FEATURES = ("step", "cost", "overflow")
 
-LIMIT = 16.0
-"""No feature is greater."""
+
+CANDIDATES_PER_THREAD = 1000
+"""So many take compiled code about as long as it takes to hand them to another thread."""
 
 
 class Observation(Protocol):
@@ -56,8 +57,8 @@ class Observation(Protocol):
     space: spaces.Dict
     shapes: dict[str, tuple[int, ...]]
 
-    def __call__(self, states: Sequence[State]) -> Arrays:
-        """Fresh arrays, (B, size) each, for B states."""
+    def __call__(self, states: States) -> Arrays:
+        """Fresh arrays, (S, size) each, for S states."""
         ...
 
 
@@ -69,62 +70,39 @@ class GraphObservation:
     row by row, as Stable-Baselines3 asks; ``shapes`` has the rows and columns. ``edges`` holds positions of
     operators, ``operator`` that of the current one, or the number of padded operators if there is not exactly one.
 
-    What does not change is computed once per problem. A step costs a few numpy calls for all B states together,
-    and for each state a look-up for each edge at its open operators.
+    What never changes (``envs.graph_facts``) is in arrays of its own: a policy for one problem may encode ``static``
+    once, and leave these arrays out of what it is told at every step. All else is written by compiled code, for all
+    states together.
 
     Args:
         mdp: the process whose states are observed.
+        has_static: whether the arrays of ``static`` are part of every observation.
+
+    Attributes:
+        static: what all states have in common, as ``envs.graph_facts`` has it.
     """
 
-    def __init__(self, mdp: Mdp) -> None:
+    def __init__(self, mdp: Mdp, *, has_static: bool = True) -> None:
         self._mdp, self._table = mdp, mdp.table
         self._transfers = TransferTable(mdp.table)
-        topology, graph = mdp.problem.topology, mdp.problem.graph
-        self._iteration_ns = np.float32(max(1, mdp.problem.data_parallel_ns))
-        self._capacity = np.array([device.memory_bytes for device in topology.devices], dtype=np.float32)
-        self._incoming: list[list[tuple[int, int]]] = [[] for _ in graph.operators]
-        self._outgoing: list[list[tuple[int, int]]] = [[] for _ in graph.operators]
-        for number, edge in enumerate(graph.edges):
-            self._incoming[edge.dst].append((number, edge.src))
-            self._outgoing[edge.src].append((number, edge.dst))
-        sharers = {member: np.array(group) for group in graph.weight_groups.values() for member in group}
-        self._sharers = [sharers.get(position, np.array([position])) for position in range(len(graph))]
-        self._make_space()
-        self._static = self._static_arrays()
-
-    def __call__(self, states: Sequence[State]) -> Arrays:
-        """Fresh arrays, (B, size) each, for B states."""
-        open_operators = self._mdp.open_operators(states)
-        arrays = {name: np.stack([array] * len(states)) for name, array in self._static.items()}
-        busy = np.stack([state.simulation.busy_ns for state in states]).astype(np.float32) / self._iteration_ns
-        memory = np.stack([state.simulation.memory_bytes for state in states]).astype(np.float32) / self._capacity
-        self._add_operators(arrays["operators"], states, open_operators)
-        arrays["devices"][:, : busy.shape[1], 2] = busy
-        arrays["devices"][:, : memory.shape[1], 3] = memory
-        arrays["candidates"] = self._candidates(states, open_operators, busy, memory)
-        arrays["action_mask"] = self._mdp.masks(states).astype(np.float32)
-        if open_operators.shape[1] == 1:
-            current = open_operators[:, 0]
-            arrays["operator"][:, 0] = np.where(current == NONE, self.shapes["operators"][0], current)
-        arrays["progress"] = self._progress(states)
-        for name in ("operators", "devices", "candidates", "progress"):
-            np.clip(arrays[name], 0, LIMIT, out=arrays[name])
-        return {name: arrays[name].reshape(len(states), -1) for name in self.shapes}
-
-    def _make_space(self) -> None:
-        sizes, num_actions = self._mdp.sizes, self._mdp.decisions.num_actions
-        # A graph of one operator has no edges, but a Box needs an element.
-        num_edges = max(1, sizes.num_edges)
-        self.shapes = {
-            "operators": (sizes.num_operators, len(OPERATOR_FEATURES)),
-            "edges": (num_edges, 2),
-            "edge_features": (num_edges, len(EDGE_FEATURES)),
-            "devices": (sizes.num_devices, len(DEVICE_FEATURES)),
+        facts = GraphFacts(mdp)
+        self.static = facts.arrays
+        self._capacity = facts.capacity
+        self._sharer_ptr, self._sharer = facts.sharers
+        iteration_ns = max(1, mdp.problem.data_parallel_ns)
+        num_operators, total = len(mdp.problem.graph), float(self._capacity.sum(dtype=np.float64))
+        self._scale = np.array([num_operators, iteration_ns, total, mdp.decisions.num_steps], dtype=np.float64)
+        sizes, num_actions = mdp.sizes, mdp.decisions.num_actions
+        self._num_blocks = num_actions // sizes.num_configs
+        self._dynamic: dict[str, tuple[int, ...]] = {
+            "operator_states": (sizes.num_operators, len(OPERATOR_STATE_FEATURES)),
+            "device_states": (sizes.num_devices, len(DEVICE_STATE_FEATURES)),
             "candidates": (num_actions, len(CANDIDATE_FEATURES)),
             "action_mask": (num_actions,),
-            "operator": (1,),
             "progress": (len(PROGRESS_FEATURES),),
         }
+        static = {name: array.shape for name, array in self.static.items()} if has_static else {}
+        self.shapes: dict[str, tuple[int, ...]] = {**static, **self._dynamic, "operator": (1,)}
         high = {"edges": float(sizes.num_operators), "operator": float(sizes.num_operators), "action_mask": 1.0}
         self.space = spaces.Dict(
             {
@@ -133,106 +111,62 @@ class GraphObservation:
             }
         )
 
-    def _static_arrays(self) -> Arrays:
-        """What all states have in common, zero where they differ."""
-        arrays = {name: np.zeros(shape, dtype=np.float32) for name, shape in self.shapes.items()}
-        problem, table = self._mdp.problem, self._table
-        graph, devices, kinds = problem.graph, problem.topology.devices, problem.topology.device_kinds
-        for position, operator in enumerate(graph.operators):
-            times = [sum(problem.cost.part_ns(operator, (1,) * len(operator.dims), kind)) for kind in kinds]
-            arrays["operators"][position, : len(OPERATOR_FEATURES) - len(CONFIG_FEATURES)] = (
-                1.0,
-                0.0,
-                position / len(graph),
-                operator.num_weight_elements / max(1, graph.num_parameters),
-                len(self._sharers[position]) / len(graph),
-                table.scaled(max(times) / float(self._iteration_ns)),
-            )
-        bandwidth = problem.topology.route_arrays().bandwidth.min()
-        for number, edge in enumerate(graph.edges):
-            arrays["edges"][number] = edge.src, edge.dst
-            num_bytes = BYTES_PER_ELEMENT * graph.operators[edge.src].outputs[edge.output].num_elements
-            volume = table.scaled(num_bytes / bandwidth / float(self._iteration_ns))
-            arrays["edge_features"][number] = 1.0, min(LIMIT, float(volume))
-        nodes = np.unique([device.node for device in devices], return_inverse=True)[1]
-        arrays["devices"][: len(devices), 0] = 1.0
-        arrays["devices"][: len(devices), 1] = nodes / (nodes.max() + 1)
-        arrays["operator"][:] = self.shapes["operators"][0]
-        return {name: arrays[name] for name in ("operators", "edges", "edge_features", "devices", "operator")}
+    def __call__(self, states: States) -> Arrays:
+        """Fresh arrays, (S, size) each, for S states."""
+        count = len(states)
+        arrays = {name: np.zeros((count, *shape), np.float32) for name, shape in self._dynamic.items()}
+        open_operators = self._mdp.open_operators(states)
+        self._write(states, open_operators, arrays)
+        for name, array in self.static.items():
+            if name in self.shapes:
+                arrays[name] = np.repeat(array[None], count, axis=0)
+        num_padded = self._mdp.sizes.num_operators
+        current = open_operators[:, 0] if self._num_blocks == 1 else np.full(count, NONE)
+        arrays["operator"] = np.where(current == NONE, num_padded, current).astype(np.float32)
+        return {name: arrays[name].reshape(count, -1) for name in self.space}
 
-    def _add_operators(self, operators: Floats, states: Sequence[State], open_operators: NDArray[np.int64]) -> None:
-        """The columns that change."""
-        num_operators = len(self._mdp.problem.graph)
-        operators[:, :num_operators, -len(CONFIG_FEATURES) :] = np.stack([state.features[:-1] for state in states])
-        rows, blocks = np.nonzero(open_operators != NONE)
-        operators[rows, open_operators[rows, blocks], 1] = 1.0
-
-    def _candidates(
-        self, states: Sequence[State], open_operators: NDArray[np.int64], busy: Floats, memory: Floats
-    ) -> Floats:
-        """(B, actions, features); B states of K open operators with C configs each are one batch."""
-        table, batch = self._table, np.arange(len(states))[:, None]
-        classes = table.operator_class[open_operators]
-        num_own = table.features.shape[1]
-        out = np.zeros((*classes.shape, self._mdp.sizes.num_configs, len(CANDIDATE_FEATURES)), dtype=np.float32)
-        own = out[:, :, :num_own]
-        is_candidate = np.arange(num_own) < table.num_configs[classes][..., None]
-        choices = np.stack([state.choices for state in states])[batch, open_operators]
-        from_producers, to_consumers, agreement = self._neighbours(states, open_operators, num_own)
-        total = np.where(is_candidate, table.local_time[classes] + from_producers + to_consumers, np.float32(np.inf))
-        best = np.where(is_candidate.any(axis=2), total.min(axis=2), np.float32(0))
-        # Loads without the open operator; rounding of float32 may leave it a little below 0.
-        load = busy[:, None] - np.stack([state.busy for state in states])[batch, open_operators]
-        memory = memory[:, None] - np.stack([state.memory for state in states])[batch, open_operators]
-        columns = (
-            is_candidate,
-            is_candidate & (np.arange(num_own) == choices[..., None]),
-            table.features[classes],
-            table.scaled(from_producers),
-            table.scaled(to_consumers),
-            table.scaled(np.where(is_candidate, total - best[..., None], np.float32(0))),
-            agreement,
-            (load[:, :, None] @ table.occupied[classes])[:, :, 0],
-            (load[..., None] + table.busy[classes]).max(axis=2) * is_candidate,
-            (memory[..., None] + table.memory[classes]).max(axis=2) * is_candidate,
+    def _write(self, states: States, open_operators: np.ndarray, arrays: Arrays) -> None:
+        """Let compiled code fill the arrays; rows of transfers that it lacks are computed between its calls."""
+        count, simulations = len(states), states.simulations
+        blocks = (count, self._num_blocks, -1)
+        views = Views(
+            configs=arrays["operator_states"],
+            loads=arrays["device_states"],
+            candidates=arrays["candidates"].reshape(*blocks, len(CANDIDATE_FEATURES)),
+            action_mask=arrays["action_mask"].reshape(blocks),
+            progress=arrays["progress"],
+            missing=np.full((count, 3), NONE, np.int64),
+            is_done=np.zeros(count, np.int8),
         )
-        first = 0
-        for column in columns:
-            if column.ndim == 3:
-                own[..., first], first = column, first + 1
-            else:
-                own[..., first : first + column.shape[3]], first = column, first + column.shape[3]
-        return out.reshape(len(states), -1, len(CANDIDATE_FEATURES))
+        facts = self._facts()
 
-    def _neighbours(
-        self, states: Sequence[State], open_operators: NDArray[np.int64], num_own: int
-    ) -> tuple[Floats, Floats, Floats]:
-        """(B, K, C) transfers from producers, transfers to consumers, agreement on shared weights."""
-        from_producers, to_consumers, agreement = np.zeros((3, *open_operators.shape, num_own), dtype=np.float32)
-        for number, state in enumerate(states):
-            for block, operator in enumerate(open_operators[number].tolist()):
-                if operator == NONE:
-                    continue
-                for edge, src in self._incoming[operator]:
-                    row = self._transfers.row(edge, state.simulation.config(src), to_candidates=True)
-                    from_producers[number, block, : len(row)] += row
-                for edge, dst in self._outgoing[operator]:
-                    row = self._transfers.row(edge, state.simulation.config(dst), to_candidates=False)
-                    to_consumers[number, block, : len(row)] += row
-                sharers = self._sharers[operator]
-                # One place more takes the configs outside the space, whose index is -1.
-                shares = np.bincount(state.choices[sharers] + 1, minlength=num_own + 1) / len(sharers)
-                agreement[number, block] = shares[1:]
-        return from_producers, to_consumers, agreement
+        def run(first: int, last: int) -> int:
+            chosen = (states.choices, states.step, open_operators, first, last, views)
+            undone: int = kernel.observe(self._mdp.problem.tables, facts, simulations.states, *chosen)
+            return undone
 
-    def _progress(self, states: Sequence[State]) -> Floats:
-        num_steps, capacity = self._mdp.decisions.num_steps, float(self._capacity.sum())
-        rows = [
-            (
-                state.step / num_steps,
-                np.log1p(state.price.cost_ns / float(self._iteration_ns)),
-                state.price.overflow_bytes / capacity,
-            )
-            for state in states
-        ]
-        return np.array(rows, dtype=np.float32)
+        least = -(-CANDIDATES_PER_THREAD // self._mdp.decisions.num_actions)
+        while any(simulations.workers.run(run, count, least=least)):
+            for row in views.missing[views.is_done == 0].tolist():
+                self._transfers.learn(*row)
+            facts = self._facts()
+
+    def _facts(self) -> Facts:
+        table, transfers = self._table, self._transfers
+        return Facts(
+            operator_class=table.operator_class,
+            num_configs=table.num_configs,
+            features=table.features,
+            local_time=table.local_time,
+            parts=table.parts,
+            devices=table.devices,
+            busy=table.busy,
+            memory=table.memory,
+            edge_kind=transfers.edge_kind,
+            slot=transfers.slot,
+            transfers=transfers.rows,
+            sharer_ptr=self._sharer_ptr,
+            sharer=self._sharer,
+            capacity=self._capacity,
+            scale=self._scale,
+        )

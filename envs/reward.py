@@ -1,31 +1,35 @@
 """Rewards: what a change of one config earns. A new reward is one more class here."""
 
-import math
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
 
 from envs.errors import RewardError
 from sim.problem import Problem
 
+Rewards: TypeAlias = NDArray[np.float64] | float
+
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """What the simulator says of a strategy.
+    """What the simulator says of a strategy, or of S strategies.
 
     Attributes:
-        cost_ns: iteration time.
-        overflow_bytes: bytes beyond the devices' memory, summed over devices; 0 if the strategy fits.
+        cost_ns: iteration time, or (S,).
+        overflow_bytes: bytes beyond the devices' memory, summed over devices; 0 if the strategy fits. Or (S,).
     """
 
-    cost_ns: int
-    overflow_bytes: int
+    cost_ns: NDArray[np.int64] | int
+    overflow_bytes: NDArray[np.int64] | int
 
 
 class Reward(Protocol):
-    """Judges one step."""
+    """Judges one step of each episode."""
 
-    def __call__(self, problem: Problem, before: Price, after: Price) -> float:
-        """The reward of a change from ``before`` to ``after``."""
+    def __call__(self, problem: Problem, before: Price, after: Price) -> Rewards:
+        """The rewards, (S,), of changes from ``before`` to ``after``, element by element."""
         ...
 
 
@@ -45,8 +49,8 @@ class CostReduction:
             raise RewardError("memory_penalty", memory_penalty)
         self.memory_penalty = memory_penalty
 
-    def __call__(self, problem: Problem, before: Price, after: Price) -> float:
-        """The reward of a change from ``before`` to ``after``."""
+    def __call__(self, problem: Problem, before: Price, after: Price) -> Rewards:
+        """The rewards of changes from ``before`` to ``after``."""
         saved = (before.cost_ns - after.cost_ns) / problem.data_parallel_ns
         return saved - self.memory_penalty * _overflow_growth(problem, before, after)
 
@@ -66,13 +70,13 @@ class LogCostReduction:
             raise RewardError("memory_penalty", memory_penalty)
         self.memory_penalty = memory_penalty
 
-    def __call__(self, problem: Problem, before: Price, after: Price) -> float:
-        """The reward of a change from ``before`` to ``after``."""
+    def __call__(self, problem: Problem, before: Price, after: Price) -> Rewards:
+        """The rewards of changes from ``before`` to ``after``."""
         # One nanosecond keeps the logarithm finite for graphs whose operators all take no time.
-        gained = math.log(max(1, before.cost_ns) / max(1, after.cost_ns))
+        gained = np.log(np.maximum(1, before.cost_ns) / np.maximum(1, after.cost_ns))
         return gained - self.memory_penalty * _overflow_growth(problem, before, after)
 
 
-def _overflow_growth(problem: Problem, before: Price, after: Price) -> float:
+def _overflow_growth(problem: Problem, before: Price, after: Price) -> Rewards:
     total = sum(device.memory_bytes for device in problem.topology.devices)
     return (after.overflow_bytes - before.overflow_bytes) / total

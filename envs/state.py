@@ -1,56 +1,56 @@
-"""State: a strategy under construction, and what is known of its configs."""
+"""States: strategies under construction, one for each episode."""
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from envs.config_table import ConfigRow, Floats
 from envs.reward import Price
+from sim.batch import SimulationBatch
 from sim.simulation import Simulation
 
 
-@dataclass(slots=True)
-class State:
-    """Where an episode stands. Rows of the arrays are operators; the last one, that of NONE, stays zero.
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Where episodes begin.
 
     Attributes:
-        simulation: of the current strategy.
-        step: decisions made.
-        price: of the current strategy.
-        choices: (N + 1,) index of each operator's config; -1 where it is not in the space.
-        features: (N + 1, F) features of each operator's config, see ``ConfigTable``.
-        busy: (N + 1, D) its time on each device.
-        memory: (N + 1, D) its share of each device's memory.
+        simulation: of the strategy.
+        choices: (N,) number of each operator's config, see ``ConfigTable``.
     """
 
     simulation: Simulation
-    step: int
-    price: Price
     choices: NDArray[np.int64]
-    features: Floats
-    busy: Floats
-    memory: Floats
 
-    @staticmethod
-    def of(simulation: Simulation, choices: list[int], rows: list[ConfigRow]) -> "State":
-        """The state before the first decision."""
 
-        def stacked(arrays: list[Floats]) -> Floats:
-            return np.stack([*arrays, np.zeros_like(arrays[0])])
+@dataclass(slots=True)
+class States:
+    """Where S episodes stand.
 
-        return State(
-            simulation,
-            0,
-            Price(simulation.cost_ns, simulation.overflow_bytes),
-            np.array([*choices, -1]),
-            stacked([row.features for row in rows]),
-            stacked([row.busy for row in rows]),
-            stacked([row.memory for row in rows]),
-        )
+    Attributes:
+        simulations: of the current strategies.
+        step: (S,) decisions made.
+        choices: (S, N) number of each operator's config, see ``ConfigTable``.
+    """
 
-    def clone(self) -> "State":
+    simulations: SimulationBatch
+    step: NDArray[np.int64]
+    choices: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.step)
+
+    @property
+    def price(self) -> Price:
+        """(S,) prices of the current strategies."""
+        return Price(self.simulations.cost_ns, self.simulations.overflow_bytes)
+
+    def clone(self) -> "States":
         """An independent copy; nothing is priced for it."""
-        values = {field.name: getattr(self, field.name) for field in fields(self)}
-        copies = {name: value.copy() for name, value in values.items() if isinstance(value, np.ndarray)}
-        return State(**{**values, **copies, "simulation": self.simulation.fork()})
+        return States(self.simulations.fork(), self.step.copy(), self.choices.copy())
+
+    def restart(self, chosen: NDArray[np.bool_], start: Start) -> None:
+        """Begin the chosen (S,) episodes anew; nothing is priced for it."""
+        self.simulations.restart(chosen, start.simulation)
+        self.step[chosen] = 0
+        self.choices[chosen] = start.choices

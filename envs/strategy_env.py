@@ -13,7 +13,7 @@ from envs.errors import EnvError, NoEpisodeError
 from envs.legal_actions import LegalActions
 from envs.mdp import Mdp
 from envs.observation import Arrays, Observation
-from envs.state import State
+from envs.state import States
 from envs.viewer import render
 from sim.problem import Problem
 from sim.strategy import Strategy
@@ -40,14 +40,14 @@ class StrategyEnv(gymnasium.Env[Arrays, np.int64]):
         self.mdp, self.observation = mdp, observation(mdp)
         self.observation_space = cast("spaces.Space[Arrays]", self.observation.space)
         self.action_space = LegalActions(mdp.decisions.num_actions)
-        self._state: State | None = None
+        self._states: States | None = None
 
     @property
-    def state(self) -> State:
-        """Where the episode stands."""
-        if self._state is None:
+    def states(self) -> States:
+        """Where the episode stands, as the only one of a batch."""
+        if self._states is None:
             raise NoEpisodeError
-        return self._state
+        return self._states
 
     @property
     def problem(self) -> Problem:
@@ -57,7 +57,7 @@ class StrategyEnv(gymnasium.Env[Arrays, np.int64]):
     @property
     def strategy(self) -> Strategy:
         """The current strategy."""
-        return self.state.simulation.strategy
+        return self.states.simulations.strategy(0)
 
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[Arrays, dict[str, Any]]:
         """Start an episode.
@@ -67,8 +67,12 @@ class StrategyEnv(gymnasium.Env[Arrays, np.int64]):
             options: ``strategy`` to start from, in place of data parallelism.
         """
         super().reset(seed=seed)
-        self._state = self.mdp.start((options or {}).get("strategy"))
-        return self._observe(), self.mdp.info(self._state)
+        start = self.mdp.start((options or {}).get("strategy"))
+        if self._states is None:
+            self._states = self.mdp.states(start, 1)
+        else:
+            self._states.restart(np.ones(1, dtype=bool), start)
+        return self._observe(), self._info()
 
     def step(self, action: np.int64) -> tuple[Arrays, float, bool, bool, dict[str, Any]]:
         """Make one decision.
@@ -77,26 +81,29 @@ class StrategyEnv(gymnasium.Env[Arrays, np.int64]):
             IllegalActionError: the action is masked.
             NoEpisodeError: before ``reset`` or after the last decision.
         """
-        reward = self.mdp.step(self.state, int(action))
-        return self._observe(), reward, self.mdp.is_over(self.state), False, self.mdp.info(self.state)
+        rewards = self.mdp.step(self.states, np.array([action]))
+        return self._observe(), float(rewards[0]), bool(self.mdp.is_over(self.states)[0]), False, self._info()
 
     def action_masks(self) -> NDArray[np.bool_]:
         """(num_actions,) which actions are legal, for MaskablePPO."""
-        masks: NDArray[np.bool_] = self.mdp.masks([self.state])[0]
+        masks: NDArray[np.bool_] = self.mdp.masks(self.states)[0]
         return masks
 
     def clone(self: _Self) -> _Self:
         """An independent environment in the same state; what never changes is shared."""
         twin = copy.copy(self)
-        twin._state = self._state and self._state.clone()
+        twin._states = self._states and self._states.clone()
         twin._np_random = copy.deepcopy(self._np_random)
         twin.action_space = copy.deepcopy(self.action_space)
         return twin
 
     def render(self) -> str | None:
         """The strategy and its price as text; None without a render mode."""
-        return render(self.mdp, self.state) if self.render_mode == "ansi" else None
+        return render(self.mdp, self.states) if self.render_mode == "ansi" else None
 
     def _observe(self) -> Arrays:
         self.action_space.legal = self.action_masks().astype(np.int8)
-        return {name: array[0] for name, array in self.observation([self.state]).items()}
+        return {name: array[0] for name, array in self.observation(self.states).items()}
+
+    def _info(self) -> dict[str, Any]:
+        return {name: column[0].item() for name, column in self.mdp.info(self.states).items()}

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from envs.config_table import ConfigTable, Floats
 from sim.flows import needed_box, written_box
+from sim.kernels.observation import NOTHING
 from sim.operator_graph import BYTES_PER_ELEMENT, Edge
 from sim.strategy import ParallelConfig
 
@@ -38,6 +39,10 @@ class TransferTable:
 
     Args:
         table: the configs.
+
+    Attributes:
+        edge_kind: (E,) edges of a kind have the same rows.
+        rows: (R, C) the rows that are known, in iterations of data parallelism.
     """
 
     def __init__(self, table: ConfigTable) -> None:
@@ -53,11 +58,42 @@ class TransferTable:
         self._across_ns = _mean(ns_per_byte[~is_near])
         self._candidates: dict[tuple[int, bool], Candidates] = {}
         self._volumes: dict[tuple[int, bool, tuple[int, ...]], Floats] = {}
-        self._rows: dict[tuple[int, bool, ParallelConfig], Floats] = {}
-        kinds: dict[tuple[object, ...], int] = {}
-        self._first_of_kind = [
-            kinds.setdefault(self._kind(edge), position) for position, edge in enumerate(self._graph.edges)
-        ]
+        kinds: dict[tuple[object, ...], list[int]] = {}
+        for position, edge in enumerate(self._graph.edges):
+            kinds.setdefault(self._kind(edge), []).append(position)
+        self._first_of_kind = [members[0] for members in kinds.values()]
+        self.edge_kind = np.zeros(len(self._graph.edges), dtype=np.int64)
+        for kind, members in enumerate(kinds.values()):
+            self.edge_kind[members] = kind
+        self._num_rows = 0
+        self.rows: Floats = np.zeros((16, int(table.num_configs.max())), dtype=np.float32)
+        self._slot = np.full((len(kinds), 2, table.width), NOTHING, dtype=np.int64)
+
+    @property
+    def slot(self) -> NDArray[np.int64]:
+        """(edge kinds, 2, W) row for the number of the producer's, and of the consumer's config; or NOTHING."""
+        if (lacking := self._table.width - self._slot.shape[2]) > 0:
+            self._slot = np.pad(self._slot, ((0, 0), (0, 0), (0, lacking)), constant_values=NOTHING)
+        return self._slot
+
+    def learn(self, kind: int, end: int, number: int) -> None:
+        """Compute a row, if it is not known.
+
+        Args:
+            kind: of the edge.
+            end: whose config is fixed: 0 the producer's, 1 the consumer's.
+            number: of that config.
+        """
+        if self.slot[kind, end, number] != NOTHING:
+            return
+        edge = self._first_of_kind[kind]
+        fixed = (self._graph.edges[edge].src, self._graph.edges[edge].dst)[end]
+        row = self.row(edge, self._table.configs[self._table.operator_class[fixed]][number], to_candidates=end == 0)
+        if self._num_rows == len(self.rows):
+            self.rows = np.concatenate([self.rows, np.zeros_like(self.rows)])
+        self.rows[self._num_rows, : len(row)] = row
+        self.slot[kind, end, number] = self._num_rows
+        self._num_rows += 1
 
     def row(self, edge: int, fixed: ParallelConfig, *, to_candidates: bool) -> Floats:
         """Time of an edge's transfers, forward and backward, for every config of one end.
@@ -70,13 +106,6 @@ class TransferTable:
         Returns:
             (C,) in iterations of data parallelism.
         """
-        key = (self._first_of_kind[edge], to_candidates, fixed)
-        row = self._rows.get(key)
-        if row is None:
-            row = self._rows[key] = self._row(*key)
-        return row
-
-    def _row(self, edge: int, to_candidates: bool, fixed: ParallelConfig) -> Floats:
         candidates = self._open_end(edge, to_candidates)
         numbers, parts = candidates.numbers, candidates.parts
         volumes = self._by_device(edge, to_candidates, fixed)
@@ -126,7 +155,9 @@ class TransferTable:
         key = (edge, to_candidates)
         if key not in self._candidates:
             link = self._graph.edges[edge]
-            configs = self._table.configs[self._table.operator_class[link.dst if to_candidates else link.src]]
+            number_of_class = self._table.operator_class[link.dst if to_candidates else link.src]
+            known = self._table.configs[number_of_class]
+            configs = [known[index] for index in range(self._table.num_configs[number_of_class])]
             degrees = {config.degrees: None for config in configs}
             numbers = {entry: number for number, entry in enumerate(degrees)}
             most = max(map(math.prod, degrees))

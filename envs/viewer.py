@@ -1,23 +1,25 @@
 """The text table that ``render()`` returns."""
 
-from envs.mdp import NS_PER_MS, Mdp
-from envs.state import State
+from envs.mdp import Mdp
+from envs.state import States
 from sim.strategy import ParallelConfig
 
 
-def render(mdp: Mdp, state: State) -> str:
+def render(mdp: Mdp, states: States, number: int = 0) -> str:
     """One line for each operator, the next one to be decided marked, and the price below."""
-    is_open = {int(operator) for operator in mdp.decisions.open_operators(state.step)}
+    simulations, step = states.simulations, int(states.step[number])
+    is_open = set(mdp.open_operators(states)[number].tolist())
     width = max(len(operator.name) for operator in mdp.problem.graph.operators)
     lines = [
         f"{'>' if position in is_open else ' '} {operator.name:{width}}  {_degrees(operator.sizes, config)}"
         f"  {_devices(config)}"
         for position, operator in enumerate(mdp.problem.graph.operators)
-        for config in (state.simulation.config(position),)
+        for config in (simulations.config(number, position),)
     ]
-    info = mdp.info(state)
-    memory = "fits memory" if info["fits_memory"] else f"{state.price.overflow_bytes:,} bytes beyond memory"
-    summary = f"step {state.step}: {state.price.cost_ns / NS_PER_MS:.3f} ms, speed-up {info['speedup']:.3f}, {memory}"
+    info = {name: column[number] for name, column in mdp.info(states).items()}
+    overflow_bytes = simulations.overflow_bytes[number]
+    memory = "fits memory" if info["fits_memory"] else f"{overflow_bytes:,} bytes beyond memory"
+    summary = f"step {step}: {info['cost_ms']:.3f} ms, speed-up {info['speedup']:.3f}, {memory}"
     return "\n".join([*lines, summary])
 
 

@@ -32,6 +32,7 @@ from sim.kernels.layout import (
     SEG,
     SERIAL_SUM,
     WAIT,
+    State,
 )
 from sim.problem import Problem
 from sim.state import copied, empty_state, grown
@@ -208,6 +209,11 @@ class Simulation:
         """Pickled as problem and strategy: the rest follows from them."""
         assert self._proposed is None, "accept or reject the proposal first"
         return Simulation, (self.problem, self.strategy)
+
+    @property
+    def state(self) -> State:
+        """The kernels' arrays; a proposal may replace them."""
+        return self._state
 
     @property
     def cost_ns(self) -> int:

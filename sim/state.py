@@ -66,11 +66,17 @@ def copied(state: State) -> State:
     return State(*arrays)
 
 
-def grown(state: State, status: int) -> State:
-    """The state with twice the room where a kernel's ``status`` says that it found too little."""
+def grown(state: State, status: int, axis: int = 0) -> State:
+    """The state with twice the room where a kernel's ``status`` says that it found too little.
+
+    Args:
+        state: of one simulation, or of several behind each other.
+        status: of the kernel.
+        axis: along which there is too little; 1 if there are several.
+    """
     fields = {NEED_TASKS: TASK_FIELDS, NEED_ARENA: ("arena",)}.get(status, ("scratch",))
     doubled: dict[str, Any] = {}
     for field in fields:
         array = getattr(state, field)
-        doubled[field] = np.concatenate([array, np.zeros_like(array)])
+        doubled[field] = np.concatenate([array, np.zeros_like(array)], axis=axis)
     return state._replace(**doubled)

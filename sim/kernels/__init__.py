@@ -34,8 +34,8 @@ def _cache_directory() -> str:
 
 
 _others_cache, config.CACHE_DIR = config.CACHE_DIR, _cache_directory()
-from sim.kernels import additive, chain, delta, joint, neighbourhood  # noqa: E402  (compiled into the folder above)
+from sim.kernels import additive, batch, chain, delta, joint, neighbourhood, observation  # noqa: E402  (compiled into the folder above)
 
 config.CACHE_DIR = _others_cache
 
-__all__ = ["additive", "chain", "delta", "joint", "neighbourhood"]
+__all__ = ["additive", "batch", "chain", "delta", "joint", "neighbourhood", "observation"]

@@ -40,6 +40,32 @@ from sim.kernels.layout import (
 
 
 @kernel
+def find_row(ch, i, index):
+    """The row of the space that holds operator i's config of a given index."""
+    low, high = ch.first[i], ch.first[i + 1]
+    while high - low > 1:
+        middle = (low + high) // 2
+        if ch.offset[middle] <= index:
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+@kernel
+def place(ch, r, index, devices):
+    """Write the devices of the config of a given index, which row r holds; spaces with indices only.
+
+    Modified in place: ``devices``.
+    """
+    stride, parts, start = ch.stride[r], ch.parts[r], index - ch.offset[r]
+    if ch.variant[0] == ALIGNED:
+        start = start // stride * stride * parts + start % stride
+    for k in range(parts):
+        devices[k] = start + stride * ch.ranks[ch.rank[r] + k]
+
+
+@kernel
 def draw_config(ch, uniforms, drawn, i, num_devices, devices):
     """Draw a config of operator i: uniform over a space with indices, else degrees first, then devices.
 
@@ -52,27 +78,16 @@ def draw_config(ch, uniforms, drawn, i, num_devices, devices):
     Returns:
         The row of its degrees, its number of parts, and how many random numbers are used up.
     """
-    first, last, variant = ch.first[i], ch.first[i + 1], ch.variant[0]
-    index = int(uniforms[drawn] * ch.num_configs[i])
+    index, variant = int(uniforms[drawn] * ch.num_configs[i]), ch.variant[0]
     drawn += 1
-    low, high = first, last
-    while high - low > 1:
-        middle = (low + high) // 2
-        if ch.offset[middle] <= index:
-            low = middle
-        else:
-            high = middle
-    parts, stride = ch.parts[low], ch.stride[low]
+    r = find_row(ch, i, index)
+    parts = ch.parts[r]
     if variant == FREE:
         for k in range(parts):
             devices[k] = int(uniforms[drawn + k] * num_devices)
         drawn += parts
     elif variant in (BLOCK, ALIGNED):
-        start = index - ch.offset[low]
-        if variant == ALIGNED:
-            start = start // stride * stride * parts + start % stride
-        for k in range(parts):
-            devices[k] = start + stride * ch.ranks[ch.rank[low] + k]
+        place(ch, r, index, devices)
     else:
         # The first draws of a shuffle; ``devices`` has room for all of them.
         for k in range(num_devices):
@@ -81,7 +96,7 @@ def draw_config(ch, uniforms, drawn, i, num_devices, devices):
             other = k + int(uniforms[drawn + k] * (num_devices - k))
             devices[k], devices[other] = devices[other], devices[k]
         drawn += parts
-    return ch.row[low], parts, drawn
+    return ch.row[r], parts, drawn
 
 
 @kernel

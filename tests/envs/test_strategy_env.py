@@ -24,10 +24,8 @@ from envs.soap import SoapEnv
 from envs.soap_improve import SoapImproveEnv
 from envs.strategy_env import StrategyEnv
 from sim.problem import Problem
-from sim.simulation import Simulation
 from sim.space import SoapSpace
 from sim.strategies import single_device
-from sim.strategy import Strategy
 
 Play = Callable[..., list[tuple[dict[str, np.ndarray], float, dict[str, Any]]]]
 IDS = ["Soap-v0", "SoapImprove-v0"]
@@ -79,7 +77,7 @@ def test_clone_is_independent(env: StrategyEnv) -> None:
     twin = env.clone()
 
     twin.step(twin.action_space.sample())
-    assert (env.strategy, env.state.step, twin.state.step) == (before, 0, 1)
+    assert (env.strategy, env.states.step.tolist(), twin.states.step.tolist()) == (before, [0], [1])
 
 
 def test_clone_goes_on_alike(env: StrategyEnv) -> None:
@@ -150,35 +148,44 @@ def test_refused_action_changes_nothing(env: StrategyEnv) -> None:
 
     with pytest.raises(IllegalActionError):
         env.step(np.int64(-1))
-    assert (env.strategy, env.state.step) == (before, 0)
+    assert (env.strategy, env.states.step.tolist()) == (before, [0])
 
 
-def test_exceptions_of_the_simulation_pass_through(problem: Problem) -> None:
+class Meter:
+    """Pays for a fixed number of pricings."""
+
     class SpentError(Exception):
         pass
 
-    class Metered(Simulation):
-        def propose(self, *arguments: Any, **keywords: Any) -> Any:
-            raise SpentError
+    def __init__(self, left: int) -> None:
+        self.left, self.prices = left, []
 
-    env = SoapEnv(problem=problem, simulate=lambda strategy: Metered(problem, strategy or problem.data_parallel))
+    def charge_batch(self, count: int) -> int:
+        if self.left == 0:
+            raise self.SpentError
+        paid = min(count, self.left)
+        self.left -= paid
+        return paid
+
+    def record_batch(self, overflow_bytes: Any, cost_ns: Any, configs: Any) -> None:
+        self.prices += cost_ns.tolist()
+
+
+def test_exceptions_of_the_meter_pass_through(problem: Problem) -> None:
+    env = SoapEnv(problem=problem, meter=Meter(1))
     env.reset()
 
-    with pytest.raises(SpentError):
+    with pytest.raises(Meter.SpentError):
         env.step(np.int64(0))
 
 
-def test_start_is_priced_once(problem: Problem) -> None:
-    starts: list[Strategy | None] = []
-
-    def simulate(strategy: Strategy | None) -> Simulation:
-        starts.append(strategy)
-        return problem.simulation(strategy)
-
-    env = SoapEnv(problem=problem, simulate=simulate)
+def test_start_is_paid_for_once(problem: Problem) -> None:
+    meter = Meter(10)
+    env = SoapEnv(problem=problem, meter=meter)
     env.reset()
     env.reset()
-    assert starts == [None]
+
+    assert meter.prices == [problem.data_parallel_ns]
 
 
 def test_render_shows_every_operator(problem: Problem) -> None:

@@ -9,7 +9,8 @@ from envs.soap import SoapEnv
 from envs.transfer_table import TransferTable
 from sim.flows import tensor_flows
 from sim.problem import Problem
-from sim.strategy import Strategy
+from sim.space import SoapSpace
+from sim.strategy import ParallelConfig, Strategy
 from sim.topology import load_topology
 
 
@@ -21,18 +22,26 @@ def mdp(problem: Problem) -> Mdp:
 def test_busy_times_are_those_of_the_simulation(mdp: Mdp) -> None:
     simulation = mdp.problem.simulation()
 
-    rows = [mdp.table.row(operator, simulation.config(operator)) for operator in range(len(mdp.problem.graph))]
-    busy = np.sum([row.busy for row in rows], axis=0) * mdp.problem.data_parallel_ns
+    table = mdp.table
+    numbers = [table.number(operator, config) for operator, config in enumerate(simulation.configs)]
+    busy = table.busy[table.operator_class, numbers].sum(axis=0) * mdp.problem.data_parallel_ns
     assert busy == pytest.approx(simulation.busy_ns, rel=1e-5)
 
 
-def test_tabulated_rows_are_those_of_their_configs(mdp: Mdp) -> None:
-    table: ConfigTable = mdp.table
+def test_configs_of_the_space_have_their_indices_as_numbers(mdp: Mdp) -> None:
+    pairs = [(operator, index) for operator in range(len(mdp.problem.graph)) for index in (0, 5)]
 
-    rows = [(operator, index) for operator in range(len(mdp.problem.graph)) for index in (0, 5)]
-    for operator, index in rows:
-        row = table.row(operator, mdp.space.config(operator, index))
-        assert np.array_equal(table.features[table.operator_class[operator], index], row.features)
+    assert [mdp.table.number(operator, mdp.space.config(operator, index)) for operator, index in pairs] == [0, 5] * 6
+
+
+def test_configs_outside_the_space_get_numbers_of_their_own(problem: Problem) -> None:
+    space = SoapSpace(problem.graph, problem.topology, variant="aligned", dims="P")
+    table = ConfigTable(problem, space)
+    width = table.width
+
+    numbers = [table.number(0, ParallelConfig((1, 1, 1, 1), (device,))) for device in (2, 3, 2)]
+    assert (numbers, table.width) == ([width, width + 1, width], width + 2)
+    assert np.flatnonzero(table.busy[table.operator_class[0], numbers[0]]).tolist() == [2]
 
 
 @pytest.mark.parametrize("to_candidates", [True, False], ids=["into", "out of"])
