@@ -96,12 +96,33 @@ def add_block(tb, rows, st, b, sign):
 @inlined
 def add_up(tb, st):
     """What is summed over all groups and devices. Modified in place: the proposal's serial time and overflow."""
-    serial, overflow = 0, 0
+    serial = 0
     for b in range(tb.op.shape[0] + tb.edge.shape[0], st.block.shape[0]):
         serial += st.block[b, SERIAL]
-    for d in range(tb.device.shape[0]):
-        overflow += max(0, st.new_memory[d] - tb.device[d, CAPACITY])
-    st.num[NEW_SERIAL_SUM], st.num[NEW_OVERFLOW] = serial, overflow
+    st.num[NEW_SERIAL_SUM], st.num[NEW_OVERFLOW] = serial, new_overflow(tb, st)
+
+
+@kernel
+def new_overflow(tb, st):
+    """By how much the blocks that the proposal has built so far overflow memory, summed over devices."""
+    overflow, device, memory = 0, tb.device, st.new_memory
+    for d in range(device.shape[0]):
+        overflow += max(0, memory[d] - device[d, CAPACITY])
+    return overflow
+
+
+@inlined
+def is_dearer(overflow, bound, limit, cutoff):
+    """Whether a proposal that overflows at least this much and takes at least ``bound`` is sure to be of no interest.
+
+    Args:
+        limit: overflow above which no proposal is of interest, and below which every one is; -1 if memory does
+            not matter.
+        cutoff: largest cost of interest where it overflows as much as ``limit``, or whatever it does if that is -1.
+    """
+    if limit < 0:
+        return bound > cutoff
+    return overflow > limit or (overflow == limit and bound > cutoff)
 
 
 @kernel
@@ -296,7 +317,7 @@ def is_present(st, i, row, num_parts):
 
 
 @inlined
-def keep_present(st, cutoff):
+def keep_present(st, cutoff, limit):
     """Propose what is accepted. Modified in place: ``st.num``, the proposal's memory and load."""
     num = st.num
     copy_to(st.new_memory, st.memory)
@@ -305,14 +326,19 @@ def keep_present(st, cutoff):
     num[NUM_SAVED], num[NUM_NEAR], num[NUM_BUILT], num[POPPED] = 0, 0, 0, 0
     num[CUT_POSITION], num[NEW_TASKS], num[NEW_MAKESPAN] = num[NUM_TASKS], num[NUM_TASKS], num[MAKESPAN]
     num[NEW_SERIAL_SUM], num[NEW_OVERFLOW] = num[SERIAL_SUM], num[OVERFLOW]
-    num[IS_CUTOFF] = 1 if num[MAKESPAN] + num[SERIAL_SUM] > cutoff else 0
+    num[IS_CUTOFF] = 1 if is_dearer(num[OVERFLOW], num[MAKESPAN] + num[SERIAL_SUM], limit, cutoff) else 0
 
 
 @kernel
-def propose(tb, rows, st, i, row, num_parts, cutoff):
+def propose(tb, rows, st, i, row, num_parts, cutoff, limit):
     """Price a new config of operator ``i``: degrees ``row`` on ``st.devices[:num_parts]``.
 
-    Blocks are built one by one; as soon as a resource has more to do than the cutoff allows, the rest is not.
+    Blocks are built one by one; as soon as a resource has more to do than the cutoff allows, or devices more to keep
+    than the limit does, the rest is not.
+
+    Args:
+        cutoff: largest cost of interest,
+        limit: and largest overflow of memory; see ``is_dearer``.
 
     Modified in place: the blocks of the operator, its edges and its bucket (the old ones are saved), the proposal's
     timeline, memory and load. If the status is not DONE, all blocks are as before.
@@ -320,14 +346,14 @@ def propose(tb, rows, st, i, row, num_parts, cutoff):
     n, num_edges, num, load = tb.op.shape[0], tb.edge.shape[0], st.num, st.new_load
     num[NUM_SAVED], num[NUM_BUILT] = 0, 0
     if is_present(st, i, row, num_parts):
-        keep_present(st, cutoff)
+        keep_present(st, cutoff, limit)
         return DONE
     serial, g = num[SERIAL_SUM], tb.op[i, GROUP]
     if g >= 0:
         serial -= st.block[n + num_edges + g, SERIAL]
     find_gain(tb, rows, st, i, row, num_parts)
     bound = work_bound(tb, st, i, num_parts)
-    if bound + serial > cutoff:
+    if is_dearer(0, bound + serial, limit, cutoff):
         stop(st, bound, serial)
         return DONE
     withdraw(tb, rows, st, i)
@@ -344,18 +370,18 @@ def propose(tb, rows, st, i, row, num_parts, cutoff):
             return status
         num[NUM_BUILT] = k + 1
         add_block(tb, rows, st, b, 1)
-        bound = 0
         if b >= n + num_edges:
             find_tail(tb, st, b)
-            bound = group_bound(tb, st, g)
+            bound = max(bound, group_bound(tb, st, g))
         for r in range(load.shape[0]):
             bound = max(bound, load[r])
-        if bound + serial > cutoff:
+        if is_dearer(new_overflow(tb, st), bound + serial, limit, cutoff):
             stop(st, bound, serial)
             return DONE
     add_up(tb, st)
+    latest = cutoff - num[NEW_SERIAL_SUM] if limit < 0 or num[NEW_OVERFLOW] == limit else np.iinfo(np.int64).max
     cut_time, cut_key, num[CUT_POSITION] = find_cut(tb, st, i, st.saved[0])
-    status = simulate(tb, st, i, num[CUT_POSITION], cut_time, cut_key, cutoff - num[NEW_SERIAL_SUM])
+    status = simulate(tb, st, i, num[CUT_POSITION], cut_time, cut_key, latest)
     if status != DONE:
         reject(st)
     return status
