@@ -3,8 +3,10 @@
 import numpy as np
 from numba import njit
 
+from sim.kernels.accounts import add_block, add_up, is_dearer, new_overflow
 from sim.kernels.blocks import release_block
-from sim.kernels.delta import add_block, add_up, find_cut, is_dearer, keep_timeline, new_overflow, reject, stop
+from sim.kernels.cut import find_cut
+from sim.kernels.delta import keep_timeline, reject, stop
 from sim.kernels.edges import build_edge
 from sim.kernels.groups import build_group
 from sim.kernels.headroom import find_tail, keep_gain, part_ns
