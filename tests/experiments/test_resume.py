@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from experiments import run
+from experiments.comparison.found_run import Status, read_run
 from experiments.errors import ResumeError
 from experiments.previous_run import next_seed
 from experiments.resume import resumed
@@ -74,12 +75,14 @@ def test_killed_search_finds_the_same_when_it_is_resumed(
     folder = tmp_path / "killed"
     kill_at_a_random_moment(folder, seed)
     partial = read(folder / "record.json")
+    found = read_run(folder)
     resume(folder)
     whole = search(*LONG).json("record.json")
 
     record = read(folder / "record.json")
     assert [record[key] for key in SAME] == [whole[key] for key in SAME]
     assert (partial["is_partial"], record["is_partial"]) == (record["attempts"] == 2, False)
+    assert found.status is (Status.PARTIAL if partial["is_partial"] else Status.FINISHED)
 
 
 def test_finished_run_is_not_repeated(search: Any) -> None:
