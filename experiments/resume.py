@@ -10,7 +10,7 @@ from experiments.errors import ResumeError
 FREE = ("interrupted=", "tracker=", "tracker.", "hydra/launcher=", "hydra.launcher.")
 """What may be said anew: it changes how searches are run, not what they find."""
 
-GIVEN = ("hydra.run.dir=", "hydra.sweep.dir=", "hydra.mode=")
+PLACES = ("hydra.run.dir=", "hydra.sweep.dir=", "hydra.mode=")
 
 
 def resumed(arguments: Sequence[str]) -> list[str]:
@@ -23,10 +23,6 @@ def resumed(arguments: Sequence[str]) -> list[str]:
     if not folders or folders == ["null"]:
         return list(arguments)
     *_, name = folders
-    rest = [argument for argument in arguments if not argument.startswith("resume=")]
-    for argument in rest:
-        if not argument.startswith(FREE):
-            raise ResumeError(name, f"is finished as it was begun; '{argument}' cannot change it")
     folder = Path(name).resolve()
     sweep, run = folder / "multirun.yaml", folder / ".hydra" / "hydra.yaml"
     is_sweep = sweep.is_file()
@@ -35,6 +31,11 @@ def resumed(arguments: Sequence[str]) -> list[str]:
     hydra = OmegaConf.load(sweep if is_sweep else run).hydra
     if hydra.job.config_name != "config":
         raise ResumeError(name, "was not made by run.py")
-    kept = [override for override in hydra.overrides.hydra if not override.startswith(GIVEN)]
+    recorded = [text for text in (*hydra.overrides.task, *hydra.overrides.hydra) if not text.startswith(PLACES)]
+    said = [argument for argument in arguments if not argument.startswith("resume=") and argument not in recorded]
+    for argument in said:
+        if not argument.startswith(FREE):
+            raise ResumeError(name, f"is finished as it was begun; '{argument}' cannot change it")
+    keys = tuple(f"{argument.partition('=')[0]}=" for argument in said)
     place = f"hydra.{'sweep' if is_sweep else 'run'}.dir='{folder}'"
-    return [*(["-m"] if is_sweep else []), *hydra.overrides.task, *kept, place, *rest]
+    return [*(["-m"] if is_sweep else []), *(text for text in recorded if not text.startswith(keys)), place, *said]

@@ -136,11 +136,28 @@ def test_resuming_says_which_folder_is_none(tmp_path: Path) -> None:
     assert str(error.value) == f"resume: '{tmp_path}' is neither a run folder nor that of a sweep"
 
 
-def test_resuming_takes_no_keys_that_change_the_run() -> None:
-    with pytest.raises(ResumeError) as error:
-        resumed(["resume=there", "seed=3"])
+@pytest.fixture
+def begun(tmp_path: Path) -> Path:
+    """What Hydra leaves of a run."""
+    content = {"job": {"config_name": "config"}, "overrides": {"task": ["seed=2", "tracker=wandb"], "hydra": []}}
+    (tmp_path / ".hydra").mkdir()
+    (tmp_path / ".hydra" / "hydra.yaml").write_text(json.dumps({"hydra": content}))
+    return tmp_path
 
-    assert str(error.value) == "resume: 'there' is finished as it was begun; 'seed=3' cannot change it"
+
+def test_resuming_takes_no_keys_that_change_the_run(begun: Path) -> None:
+    with pytest.raises(ResumeError) as error:
+        resumed([f"resume={begun}", "seed=3"])
+
+    assert str(error.value) == f"resume: '{begun}' is finished as it was begun; 'seed=3' cannot change it"
+
+
+def test_resuming_takes_another_tracker(begun: Path) -> None:
+    assert resumed([f"resume={begun}", "tracker=none"]) == ["seed=2", f"hydra.run.dir='{begun}'", "tracker=none"]
+
+
+def test_resuming_takes_the_same_keys_again(begun: Path) -> None:
+    assert resumed(["seed=2", f"resume={begun}"]) == ["seed=2", "tracker=wandb", f"hydra.run.dir='{begun}'"]
 
 
 def test_failure_leaves_its_reason(search: Any) -> None:
