@@ -31,18 +31,22 @@ def _table(problem: str, rows: list[Row]) -> Table:
     # Within 80 characters, mostly.
     table = Table(title=problem, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False, padding=0)
     table.add_column("agent", overflow="fold")
-    for heading in ("runs", "best, ms", "speed-up", "gap", "simulations", "seconds", "fit"):
+    for heading in ("runs", "best, ms", "speed-up", "gap", "simulations", "seconds"):
         table.add_column(heading, justify="right", no_wrap=True)
     for row in sorted(rows, key=lambda row: -row["speedup"]):
         table.add_row(
             row["agent"],
-            str(row["num_runs"]),
+            _runs(row),
             shown("best_ms", row.get("best_ms")),
             _with_interval(row, "speedup"),
             *(shown(name, row.get(name)) for name in ("gap", "simulations", "search_seconds")),
-            shown("num_fitting", row.get("num_fitting")),
         )
     return table
+
+
+def _runs(row: Row) -> str:
+    num_runs = row["num_runs"]
+    return str(num_runs) if row.get("num_fitting", num_runs) == num_runs else f"{num_runs} ({row['num_fitting']} fit)"
 
 
 def _with_interval(row: Row, name: str) -> str:

@@ -146,12 +146,8 @@ def test_text_follows_the_colour_scheme(page: Any) -> None:
     assert (font, paper) == (("#e4e7ec", "rgb(21, 24, 29)") if is_dark else ("#22262c", "rgb(255, 255, 255)"))
 
 
-def test_page_of_sixty_runs_opens_in_two_seconds(browser: Any, report: Path) -> None:
-    page = browser.new_page()
-    page.goto(report.as_uri())
-    page.wait_for_selector("#profile .main-svg")
-    opened_ms = page.evaluate("performance.now()")
-    page.close()
+def test_page_of_sixty_runs_is_below_six_megabytes(report: Path) -> None:
+    data = json.loads(report.read_text().split('id="data">')[1].split("</script>")[0])
 
-    assert len(json.loads(report.read_text().split('id="data">')[1].split("</script>")[0])["runs"]) == 60
-    assert opened_ms < 2000
+    assert len(data["runs"]) == 60
+    assert report.stat().st_size < 6_000_000
