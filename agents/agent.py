@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from agents.budget import Budget, Progress
-from agents.ledger import BudgetExhausted, CurvePoint, Ledger, Note, Report
+from agents.ledger import BudgetExhausted, CurvePoint, Earlier, Ledger, Note, Report
 from sim.problem import Problem
 from sim.strategy import Strategy
 
@@ -61,15 +61,19 @@ class Agent(ABC):
     def run(self, problem: Problem, ledger: Ledger) -> None:
         """Search until done or until the ledger raises ``BudgetExhausted``; price through ``ledger.simulation``."""
 
-    def search(self, problem: Problem, budget: Budget, report: Report = _say_nothing) -> SearchResult:
+    def search(
+        self, problem: Problem, budget: Budget, report: Report = _say_nothing, earlier: Earlier | None = None
+    ) -> SearchResult:
         """Search within a budget; Ctrl-C ends the search with the best strategy so far.
 
         Args:
             problem: what to solve.
             budget: what may be spent.
             report: is told the progress several times a second.
+            earlier: a search to go on from: agents with a start begin at its best strategy, the others from nothing,
+                and what it spent is charged to the budget. Give the agent another seed, or it tries the same again.
         """
-        ledger = Ledger(problem, budget, report)
+        ledger = Ledger(problem, budget, report, earlier)
         is_interrupted = False
         try:
             self.run(problem, ledger)

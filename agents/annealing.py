@@ -10,7 +10,6 @@ from agents.errors import AgentError
 from agents.ledger import Ledger
 from sim.chain import Chain
 from sim.problem import Problem
-from sim.strategies import start_strategy
 
 
 class Annealing(Agent):
@@ -40,7 +39,7 @@ class Annealing(Agent):
     def run(self, problem: Problem, ledger: Ledger) -> None:
         """One walk, stage by stage."""
         rng = np.random.default_rng(self.seed)
-        simulation = ledger.simulation(start_strategy(self.start, problem, rng))
+        simulation = ledger.simulation(ledger.start_strategy(self.start, rng))
         chain = Chain(simulation, rng, temperature_ns=self.temperature(0) * problem.data_parallel_ns)
         for stage in range(self.stages):
             chain.temperature_ns = self.temperature(stage) * problem.data_parallel_ns

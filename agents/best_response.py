@@ -11,7 +11,6 @@ from agents.ledger import Ledger
 from agents.players import Players
 from sim.neighbourhood import Neighbourhood
 from sim.problem import Problem
-from sim.strategies import start_strategy
 from sim.strategy import Strategy
 
 
@@ -56,7 +55,7 @@ class BestResponse(Agent):
         starts = iter(self.starts)
         while True:
             name = next(starts, None)
-            strategy = start_strategy(name, problem, rng) if name else self._perturbed(ledger, players, rng)
+            strategy = ledger.start_strategy(name, rng) if name else self._perturbed(ledger, players, rng)
             simulation = ledger.simulation(strategy)
             descend(ledger, near, simulation, rng, groups, players.operators)
             if near.is_complete:

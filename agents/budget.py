@@ -1,8 +1,10 @@
 """Budget and what has been spent of it."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from agents.errors import IllegalBudgetError
+from sim.strategy import ParallelConfig
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +44,7 @@ class Progress:
         fits_memory: whether the best strategy fits.
         budget: what may be spent.
         stage: what the search does if it does not price strategies.
+        best_configs: of the best strategy so far.
     """
 
     simulations: int
@@ -52,6 +55,7 @@ class Progress:
     fits_memory: bool
     budget: Budget
     stage: str = ""
+    best_configs: Sequence[ParallelConfig] = ()
 
     @property
     def fraction(self) -> float:

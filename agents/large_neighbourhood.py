@@ -11,7 +11,6 @@ from sim.critical_path import critical_operators
 from sim.neighbourhood import Neighbourhood
 from sim.problem import Problem
 from sim.simulation import Simulation
-from sim.strategies import start_strategy
 from sim.strategy import ParallelConfig
 
 
@@ -68,7 +67,7 @@ class LargeNeighbourhood(Agent):
         rng = np.random.default_rng(self.seed)
         near = Neighbourhood(problem, rng, num_samples=self.num_samples)
         players = Players(problem)
-        current: Simulation = ledger.simulation(start_strategy(self.start, problem, rng))
+        current: Simulation = ledger.simulation(ledger.start_strategy(self.start, rng))
         descend(ledger, near, current, rng, players.grouped)
         for operator in (member for group in players.groups for member in group):
             ledger.scan(near.scan(current, (operator,)))

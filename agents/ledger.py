@@ -16,6 +16,7 @@ from sim.draws import Draws
 from sim.neighbourhood import Scan
 from sim.problem import Problem
 from sim.simulation import Proposal, Simulation
+from sim.strategies import start_strategy
 from sim.strategy import ParallelConfig, Strategy
 
 REPORT_INTERVAL_S = 0.1
@@ -39,6 +40,25 @@ class CurvePoint:
     best_ms: float
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Earlier:
+    """What a search that another one continues had spent and found.
+
+    Attributes:
+        strategy: its best.
+        simulations: strategies that it priced, those cut off included.
+        cutoffs: how many of them were cut off.
+        seconds: wall-clock time that it took.
+        curve: its improvements, in order.
+    """
+
+    strategy: Strategy
+    simulations: int
+    cutoffs: int
+    seconds: float
+    curve: tuple[CurvePoint, ...]
+
+
 class Ledger:
     """The account of one search, alike for all agents.
 
@@ -49,9 +69,10 @@ class Ledger:
         problem: what is searched.
         budget: what may be spent.
         report: is told the progress several times a second.
+        earlier: the search that this one continues; what it spent is charged to the same budget.
     """
 
-    def __init__(self, problem: Problem, budget: Budget, report: Report) -> None:
+    def __init__(self, problem: Problem, budget: Budget, report: Report, earlier: Earlier | None = None) -> None:
         self.problem, self.budget = problem, budget
         self.simulations = 0
         self.cutoffs = 0
@@ -68,6 +89,18 @@ class Ledger:
         self._next_report = self._began
         self._steps_at_once = 16
         self._stage = ""
+        self._start: Strategy | None = None
+        if earlier is not None:
+            self._go_on(earlier)
+
+    def _go_on(self, earlier: Earlier) -> None:
+        """Take over what an earlier search spent and found."""
+        priced = self.problem.simulation(earlier.strategy)
+        self._start, self._best_configs = earlier.strategy, list(earlier.strategy.configs)
+        self._best = (priced.overflow_bytes, priced.cost_ns)
+        self.simulations, self.cutoffs = earlier.simulations, earlier.cutoffs
+        self._began -= earlier.seconds
+        self.curve, self._prices = list(earlier.curve), [self._best for _ in earlier.curve]
 
     @property
     def seconds(self) -> float:
@@ -97,7 +130,12 @@ class Ledger:
         """How far the search is."""
         fits = self._best is None or self._best[0] == 0
         spent = (self.simulations, self.cutoffs, self.seconds)
-        return Progress(*spent, self.best_ns, self._data_parallel_ns, fits, self.budget, self._stage)
+        costs = (self.best_ns, self._data_parallel_ns, fits)
+        return Progress(*spent, *costs, self.budget, self._stage, self._best_configs)
+
+    def start_strategy(self, name: str, rng: np.random.Generator) -> Strategy:
+        """Where a search starts: the named strategy inside the space, or the best of the search that it continues."""
+        return self._start if self._start is not None else start_strategy(name, self.problem, rng)
 
     def simulation(self, strategy: Strategy | None = None) -> "MeteredSimulation":
         """A simulation from ``strategy`` (data parallelism by default) whose pricings are charged here."""
@@ -198,7 +236,10 @@ class Ledger:
         num_parts = num_parts if left is None else min(num_parts, left)
         seconds = None if seconds is None else seconds / rounds
         counts = [None if left is None else (left + num_parts - 1 - k) // num_parts for k in range(num_parts)]
-        return [Ledger(self.problem, Budget(count, seconds), lambda progress: None) for count in counts]
+        parts = [Ledger(self.problem, Budget(count, seconds), lambda progress: None) for count in counts]
+        for part in parts:
+            part._start = self._start
+        return parts
 
     def start(self) -> None:
         """Let the time begin now."""
@@ -215,7 +256,8 @@ class Ledger:
         simulations = self.simulations + sum(part.simulations for part in parts)
         cutoffs = self.cutoffs + sum(part.cutoffs for part in parts)
         spent = (simulations, cutoffs, self.seconds)
-        self._report(Progress(*spent, best.best_ns, self._data_parallel_ns, fits, self.budget))
+        costs = (best.best_ns, self._data_parallel_ns, fits)
+        self._report(Progress(*spent, *costs, self.budget, self._stage, best._best_configs))
 
     def merge(self, parts: Sequence["Ledger"]) -> None:
         """Take over what the ledgers of a ``split`` spent and found.

@@ -11,7 +11,6 @@ from agents.errors import AgentError
 from agents.ledger import Ledger
 from sim.chain import Chain
 from sim.problem import Problem
-from sim.strategies import start_strategy
 from sim.strategy import ParallelConfig
 
 CONTINUE_PROPAGATION = 0.75
@@ -90,7 +89,7 @@ class Mcmc(Agent):
         longest_wait = math.inf if seconds is None else self.patience * seconds
         ends_after = sys.maxsize if simulations is None else ledger.simulations + simulations
         patience = sys.maxsize if simulations is None else math.ceil(self.patience * simulations)
-        simulation = ledger.simulation(start_strategy(start, problem, rng))
+        simulation = ledger.simulation(ledger.start_strategy(start, rng))
         chain = Chain(simulation, rng, temperature_ns=self.temperature * problem.data_parallel_ns)
         improved_at = ledger.seconds
         until_reset = self.reset_every or sys.maxsize

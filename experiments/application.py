@@ -1,8 +1,10 @@
 """application: a Hydra application whose user's mistakes end in one sentence and exit code 2, without a traceback."""
 
+import contextlib
 import difflib
 import functools
 import importlib.util
+import json
 import os
 import re
 import sys
@@ -18,6 +20,9 @@ from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
 
+from experiments.errors import OccupiedFolderError
+from experiments.resume import resumed
+from experiments.run_folder import FAILURE, write_whole
 from runtime.errors import RankFailedError
 from sim.topology import load_topology
 
@@ -50,6 +55,7 @@ def application(config_name: str) -> Callable[[Task], Callable[[], None]]:
             try:
                 task(cfg)
             except Exception as error:
+                write_failure(error)
                 report(error)
                 if HydraConfig.get().mode is RunMode.MULTIRUN:  # the other jobs go on
                     raise FaultReportedError from None
@@ -63,7 +69,8 @@ def application(config_name: str) -> Callable[[Task], Callable[[], None]]:
             os.environ["HYDRA_FULL_ERROR"] = "1"
             OmegaConf.register_new_resolver("stem", lambda path: Path(str(path)).stem, replace=True)
             try:
-                sys.argv[1:] = [with_topology_files(argument) for argument in _multirun_first(sys.argv[1:])]
+                arguments = resumed(sys.argv[1:])
+                sys.argv[1:] = [with_topology_files(argument) for argument in _multirun_first(arguments)]
                 main(job)()
             except KeyboardInterrupt:
                 raise SystemExit(EXIT_INTERRUPTED) from None
@@ -108,6 +115,16 @@ def with_topology_files(argument: str) -> str:
         return argument
     key, choices = argument.split("=", 1)
     return f"{key}={re.sub(r'[^,]+[.]ya?ml(?=,|$)', register, choices)}"
+
+
+def write_failure(error: Exception) -> None:
+    """Leave the reason in the run folder, for those who find it there without a finished record."""
+    if isinstance(error, OccupiedFolderError):  # whose folder it is not
+        return
+    folder = Path(HydraConfig.get().runtime.output_dir)
+    sentence = sentence_for(error) or f"{type(error).__name__}: {error}"
+    with contextlib.suppress(OSError):  # a full disk may be the very reason
+        write_whole(folder / FAILURE, json.dumps({"reason": sentence}) + "\n")
 
 
 def report(error: Exception) -> None:

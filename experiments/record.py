@@ -3,6 +3,7 @@
 import platform
 import subprocess
 import sys
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -50,6 +51,11 @@ class Record:
         cutoffs: pricings that stopped once they were proven too slow.
         search_seconds: wall-clock time of the search.
         is_interrupted: whether the user ended the search before its budget did.
+        is_partial: the search went on when this was written, so it is running or was killed; the files beside say what
+            it had found, at most some seconds ago.
+        attempts: how often the search was started in this folder; all but the last were killed or interrupted.
+        resumed_from: what earlier attempts had spent and found, if this one went on from there instead of starting
+            again; then the result is not that of an uninterrupted search.
         is_one_opt: whether the agent proved that no other config of any single operator is better.
         fits_memory: whether the strategy fits the memory of every device.
         strategy_hash: of the strategy.
@@ -81,6 +87,9 @@ class Record:
     cutoffs: int
     search_seconds: float
     is_interrupted: bool
+    is_partial: bool
+    attempts: int
+    resumed_from: list[dict[str, int | float | str]]
     is_one_opt: bool
     fits_memory: bool
     strategy_hash: str
@@ -99,7 +108,13 @@ class Record:
 
 
 def make_record(
-    cfg: DictConfig, problem: Problem, simulation: Simulation, result: "SearchResult | None" = None
+    cfg: DictConfig,
+    problem: Problem,
+    simulation: Simulation,
+    result: "SearchResult | None" = None,
+    *,
+    attempts: int = 1,
+    resumed_from: Sequence[Mapping[str, int | float | str]] = (),
 ) -> Record:
     """The record of a strategy.
 
@@ -108,6 +123,8 @@ def make_record(
         problem: what was to be parallelized.
         simulation: of the strategy found or priced.
         result: of the search; None if there was none.
+        attempts: see ``Record``.
+        resumed_from: see ``Record``.
     """
     measured = problem.cost if isinstance(problem.cost, MeasuredCost) else None
     choices = HydraConfig.get().runtime.choices
@@ -123,25 +140,35 @@ def make_record(
         versions={"python": platform.python_version()} | {name: version(name) for name in PACKAGES},
         commit=commit(),
         data_parallel_ms=problem.data_parallel_ns / NS_PER_MS,
-        best_ms=simulation.cost_ns / NS_PER_MS,
-        speedup=problem.data_parallel_ns / simulation.cost_ns,
         lower_bound_ms=lower_bound_ns(problem) / NS_PER_MS,
         simulations=result.simulations if result else 0,
         cutoffs=result.cutoffs if result else 0,
         search_seconds=result.seconds if result else 0.0,
         is_interrupted=result.is_interrupted if result else False,
+        is_partial=False,
+        attempts=attempts,
+        resumed_from=[dict(earlier) for earlier in resumed_from],
         is_one_opt=result.is_one_opt if result else False,
-        fits_memory=simulation.overflow_bytes == 0,
-        strategy_hash=simulation.strategy.hash,
         num_operators=len(problem.graph),
-        num_tasks=simulation.num_tasks,
         num_parameters=problem.graph.num_parameters,
-        communication_bytes=simulation.communication_bytes,
-        compute_ms=simulation.compute_ns / NS_PER_MS,
         num_part_shapes=measured.num_asked if measured else None,
         num_unmeasured=measured.num_fallbacks if measured else None,
         notes=dict(result.notes) if result else {},
+        **priced(problem, simulation),
     )
+
+
+def priced(problem: Problem, simulation: Simulation) -> dict[str, Any]:
+    """The fields that a strategy's price gives."""
+    return {
+        "best_ms": simulation.cost_ns / NS_PER_MS,
+        "speedup": problem.data_parallel_ns / simulation.cost_ns,
+        "fits_memory": simulation.overflow_bytes == 0,
+        "strategy_hash": simulation.strategy.hash,
+        "num_tasks": simulation.num_tasks,
+        "communication_bytes": simulation.communication_bytes,
+        "compute_ms": simulation.compute_ns / NS_PER_MS,
+    }
 
 
 def commit() -> str | None:

@@ -15,6 +15,9 @@ if TYPE_CHECKING:
 
 DOTS_PER_INCH = 150
 
+FAILURE = "failure.json"
+"""Says why a job failed (``experiments.application``)."""
+
 
 class RunFolder:
     """The folder of the current Hydra job; a file appears in it whole or not at all."""

@@ -6,7 +6,7 @@ import pytest
 from agents.agent import Agent
 from agents.budget import Budget, Progress
 from agents.errors import IllegalBudgetError
-from agents.ledger import BudgetExhausted, Ledger
+from agents.ledger import BudgetExhausted, CurvePoint, Earlier, Ledger
 from sim.models.lenet import lenet
 from sim.problem import Problem
 from sim.topology import load_topology
@@ -168,3 +168,37 @@ def test_a_budget_without_use_is_refused(simulations: int | None, seconds: float
         Budget(simulations, seconds)
 
     assert str(error.value) == message
+
+
+@pytest.fixture
+def earlier(problem: Problem) -> Earlier:
+    """A search that found a better strategy within seven simulations."""
+    result = Walk(seed=1).search(problem, Budget(simulations=2000))
+    return Earlier(
+        strategy=result.strategy,
+        simulations=7,
+        cutoffs=2,
+        seconds=5.0,
+        curve=(CurvePoint(7, 5.0, result.cost_ns / 1e6),),
+    )
+
+
+def test_what_an_earlier_search_spent_is_charged(problem: Problem, earlier: Earlier) -> None:
+    result = Walk(seed=2).search(problem, Budget(simulations=10), earlier=earlier)
+
+    assert (result.simulations, result.cutoffs, result.curve[0]) == (10, 2, earlier.curve[0])
+    assert 5 <= result.seconds < 10
+
+
+def test_what_an_earlier_search_found_is_kept(problem: Problem, earlier: Earlier) -> None:
+    result = Walk(seed=2).search(problem, Budget(simulations=10), earlier=earlier)
+
+    assert result.cost_ns <= problem.simulation(earlier.strategy).cost_ns
+
+
+def test_search_starts_at_the_best_of_the_earlier_one(problem: Problem, earlier: Earlier) -> None:
+    ledger = Ledger(problem, Budget(simulations=10), lambda progress: None, earlier)
+
+    (part, *_) = ledger.split(2, rounds=1)
+    for one in (ledger, part):
+        assert one.start_strategy("data_parallel", np.random.default_rng(0)) == earlier.strategy

@@ -60,6 +60,23 @@ def test_yaml_values_are_the_constructors_defaults(group: str, option: str) -> N
     assert {key: cfg[key] for key in defaults} == defaults
 
 
+LAUNCHERS = {
+    "joblib": "hydra_plugins.hydra_joblib_launcher",
+    "submitit_local": "hydra_plugins.hydra_submitit_launcher",
+    "submitit_slurm": "hydra_plugins.hydra_submitit_launcher",
+    "ray": "hydra_plugins.hydra_ray_launcher",
+}
+
+
+@pytest.mark.parametrize("launcher", LAUNCHERS)
+def test_sweep_composes_with_the_launcher(launcher: str) -> None:
+    pytest.importorskip(LAUNCHERS[launcher], reason=f"needs the plugin of Hydra's launcher {launcher}")
+    with hydra.initialize_config_dir(str(CONF), version_base="1.3"):
+        cfg = hydra.compose("config", [f"hydra/launcher={launcher}"], return_hydra_config=True)
+
+    assert cfg.hydra.launcher["_target_"].startswith(LAUNCHERS[launcher])
+
+
 @pytest.mark.parametrize("command", ["config", "simulate"])
 def test_command_composes(command: str) -> None:
     with hydra.initialize_config_dir(str(CONF), version_base="1.3"):

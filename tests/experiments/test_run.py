@@ -142,8 +142,8 @@ def test_interrupt_after_the_search_kills(search: Any, monkeypatch: pytest.Monke
     def interrupt(*arguments: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(run, "make_record", interrupt)
+    monkeypatch.setattr(run, "write", interrupt)
 
     outcome = search("agent=random")
 
-    assert (outcome.code, files(outcome.folder)) == (130, set())
+    assert (outcome.code, outcome.json("record.json")["is_partial"]) == (130, True)

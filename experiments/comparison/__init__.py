@@ -1,0 +1,1 @@
+"""Comparisons of runs: what compare.py reads, counts and shows."""

@@ -1,0 +1,106 @@
+"""PreviousRun: what an earlier attempt left in a run folder, and what may become of it."""
+
+import csv
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from agents.ledger import CurvePoint, Earlier
+from experiments.errors import OccupiedFolderError
+from experiments.run_folder import FAILURE
+from sim.problem import Problem
+from sim.strategy import Strategy
+
+UNIMPORTANT = ("tracker", "interrupted", "resume")
+"""Keys of the configuration that do not change what a search finds."""
+
+
+@dataclass(frozen=True, slots=True)
+class PreviousRun:
+    """An earlier attempt at the same run.
+
+    Attributes:
+        folder: where it is.
+        record: its record.
+    """
+
+    folder: Path
+    record: Mapping[str, Any]
+
+    @staticmethod
+    def find(folder: Path, configuration: Mapping[str, Any]) -> "PreviousRun | None":
+        """The earlier attempt; None if there was none, or if it was killed before its search began.
+
+        What killed processes could not clear away is removed.
+
+        Raises:
+            OccupiedFolderError: the folder holds a run of another configuration.
+        """
+        for draft in [*folder.glob(".*.tmp"), folder / FAILURE]:
+            draft.unlink(missing_ok=True)
+        try:
+            record = json.loads((folder / "record.json").read_text())
+        except FileNotFoundError:
+            return None
+        there = _flat(_important(record["configuration"]))
+        here = _flat(_important(json.loads(json.dumps(configuration))))
+        for key in [*there, *here]:
+            if there.get(key, "nothing") != here.get(key, "nothing"):
+                raise OccupiedFolderError(folder, key, there.get(key, "nothing"), here.get(key, "nothing"))
+        return PreviousRun(folder, record)
+
+    @property
+    def is_finished(self) -> bool:
+        """Whether nothing is left to do."""
+        return not self.record["is_partial"] and not self.record["is_interrupted"]
+
+    @property
+    def attempts(self) -> int:
+        """How often the search was started."""
+        return int(self.record["attempts"])
+
+    def earlier(self, problem: Problem) -> Earlier | None:
+        """What the search had spent and found, as far as it was written; None if nothing was.
+
+        Raises:
+            SimError: the strategy is not one of the problem.
+        """
+        if not (self.folder / "strategy.json").is_file() or not (self.folder / "curve.csv").is_file():
+            return None
+        with (self.folder / "curve.csv").open(newline="") as file:
+            rows = list(csv.DictReader(file))
+        points = [CurvePoint(int(row["simulations"]), float(row["seconds"]), float(row["best_ms"])) for row in rows]
+        return Earlier(
+            strategy=Strategy.load(self.folder / "strategy.json", problem.graph, problem.topology),
+            # Killed between two of its files, a search has a curve that is ahead of its record.
+            simulations=max([self.record["simulations"], *(point.simulations for point in points)]),
+            cutoffs=self.record["cutoffs"],
+            seconds=max([self.record["search_seconds"], *(point.seconds for point in points)]),
+            curve=tuple(points),
+        )
+
+    def summary(self) -> list[dict[str, int | float | str]]:
+        """What the next record says of this attempt and of those that it had gone on from."""
+        keys = ("simulations", "search_seconds", "best_ms", "strategy_hash")
+        return [*self.record["resumed_from"], {key: self.record[key] for key in keys}]
+
+
+def next_seed(seed: int, attempts: int) -> int:
+    """For the random numbers of a search that goes on: with the old ones it would propose the same again."""
+    return int(np.random.SeedSequence((seed, attempts)).generate_state(1)[0])
+
+
+def _important(configuration: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in configuration.items() if key not in UNIMPORTANT}
+
+
+def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    """Nested keys with dots between."""
+    leaves: dict[str, Any] = {}
+    for key, value in tree.items():
+        leaves |= _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
+    return leaves

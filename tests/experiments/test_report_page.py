@@ -1,0 +1,153 @@
+"""report.html in a real browser: Playwright drives the machine's Chromium."""
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from experiments.comparison.comparison import compare
+from experiments.comparison.found_run import CurvePoint, FoundRun, Status
+from experiments.comparison.page import comparison_page
+
+playwright = pytest.importorskip(
+    "playwright.sync_api", reason="needs Playwright: pip install -c constraints.txt -e '.[browser]'"
+)
+CHROMIUM = shutil.which("chromium") or shutil.which("google-chrome")
+pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="needs a Chromium on the PATH")
+
+VIEWS = {"laptop": {"width": 1280, "height": 800}, "phone": {"width": 390, "height": 844}}
+PROBLEM = "nmt on 16 of p100_cluster, sync.scheme=ring"
+
+
+def found(root: Path, agent: str, scheme: str, seed: int) -> FoundRun:
+    best_ms = {"mcmc": 220.0, "random": 300.0, "ppo": 230.0}[agent] + seed
+    record = {
+        "model": "nmt",
+        "topology": "p100_cluster",
+        "num_devices": 16,
+        "agent": agent,
+        "seed": seed,
+        "data_parallel_ms": 256.0,
+        "best_ms": best_ms,
+        "speedup": 256 / best_ms,
+        "lower_bound_ms": 150.0,
+        "simulations": 1000,
+        "search_seconds": 2.0,
+        "fits_memory": True,
+        "configuration": {
+            "agent": {"_target_": agent},
+            "budget": {"simulations": 1000},
+            "cost": {"_target_": "sim.costs.analytic.AnalyticCost"},
+            "space": {"variant": "block", "dims": "SOAP"},
+            "sync": {"scheme": scheme, "overlap": True},
+        },
+    }
+    curve = [CurvePoint(1, 0.01, 400.0), CurvePoint(500, 1.0, best_ms), CurvePoint(1000, 2.0, best_ms)]
+    folder = root / f"{agent}-{scheme}-{seed}"
+    return FoundRun(folder=folder, status=Status.FINISHED, reason="", record=record, curve=curve)
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("report")
+    runs = [
+        found(root, agent, scheme, seed)
+        for agent in ("mcmc", "random", "ppo")
+        for scheme in ("ring", "zero")
+        for seed in range(10)
+    ]
+    path = root / "report.html"
+    path.write_text(comparison_page(compare(runs, root), root=root, place=root))
+    return path
+
+
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    with playwright.sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        yield browser
+        browser.close()
+
+
+@pytest.fixture(params=[(view, scheme) for view in VIEWS for scheme in ("light", "dark")], ids="-".join)
+def page(request: pytest.FixtureRequest, browser: Any, report: Path) -> Iterator[Any]:
+    """The report, opened offline; nothing it says on the console is allowed."""
+    view, scheme = request.param
+    context = browser.new_context(viewport=VIEWS[view], color_scheme=scheme, offline=True)
+    page = context.new_page()
+    said: list[str] = []
+    page.on("console", lambda message: said.append(message.text))
+    page.on("pageerror", lambda error: said.append(str(error)))
+    page.goto(report.as_uri())
+    page.wait_for_selector("#profile .main-svg")
+    page.select_option("#problem", PROBLEM)
+    yield page
+    context.close()
+    assert said == []
+
+
+def drawn(page: Any, chart: str) -> list[str]:
+    """Names of the curves of a chart."""
+    names = page.evaluate(f"document.getElementById('{chart}').data.map((trace) => trace.name)")
+    return sorted(name for name in names if name)
+
+
+def rows(page: Any, table: str) -> list[str]:
+    """Agents of the rows that are to be seen, in order."""
+    return [
+        row.get_attribute("data-agent") for row in page.query_selector_all(f"#{table} tbody tr") if row.is_visible()
+    ]
+
+
+def test_nothing_is_wider_than_the_screen(page: Any) -> None:
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+
+
+def test_all_charts_show_all_agents(page: Any) -> None:
+    charts = ("simulations", "seconds", "strip", "profile")
+
+    assert [drawn(page, chart) for chart in charts] == [["mcmc", "ppo", "random"]] * 4
+
+
+def test_an_agent_can_be_hidden_and_shown_again(page: Any) -> None:
+    page.click("#chips button[data-agent=ppo]")
+    without = (drawn(page, "simulations"), rows(page, "agents"), page.is_visible(".matrix tr[data-agent=ppo]"))
+    page.click("#chips button[data-agent=ppo]")
+
+    assert without == (["mcmc", "random"], ["mcmc", "random"], False)
+    assert drawn(page, "simulations") == ["mcmc", "ppo", "random"]
+
+
+def test_a_problem_can_be_chosen(page: Any) -> None:
+    page.select_option("#problem", "all problems")
+
+    assert (len(rows(page, "agents")), len(rows(page, "runs"))) == (3, 60)
+    assert not page.is_visible("#simulations")
+
+
+def test_tables_are_sorted_by_a_click(page: Any) -> None:
+    heading = "#agents button[data-column=best_ms]"
+    page.click(heading)
+    rising = rows(page, "agents")
+    page.click(heading)
+
+    assert (rising, rows(page, "agents")) == (["mcmc", "ppo", "random"], ["random", "ppo", "mcmc"])
+
+
+def test_text_follows_the_colour_scheme(page: Any) -> None:
+    is_dark = page.evaluate("matchMedia('(prefers-color-scheme: dark)').matches")
+    font, paper = page.evaluate(
+        "[document.getElementById('profile').layout.font.color, getComputedStyle(document.body).backgroundColor]"
+    )
+
+    assert (font, paper) == (("#e4e7ec", "rgb(21, 24, 29)") if is_dark else ("#22262c", "rgb(255, 255, 255)"))
+
+
+def test_page_of_sixty_runs_is_below_six_megabytes(report: Path) -> None:
+    data = json.loads(report.read_text().split('id="data">')[1].split("</script>")[0])
+
+    assert len(data["runs"]) == 60
+    assert report.stat().st_size < 6_000_000
