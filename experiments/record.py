@@ -3,6 +3,7 @@
 import platform
 import subprocess
 import sys
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -99,7 +100,12 @@ class Record:
 
 
 def make_record(
-    cfg: DictConfig, problem: Problem, simulation: Simulation, result: "SearchResult | None" = None
+    cfg: DictConfig,
+    problem: Problem,
+    simulation: Simulation,
+    result: "SearchResult | None" = None,
+    *,
+    choices: Mapping[str, str] | None = None,
 ) -> Record:
     """The record of a strategy.
 
@@ -108,9 +114,10 @@ def make_record(
         problem: what was to be parallelized.
         simulation: of the strategy found or priced.
         result: of the search; None if there was none.
+        choices: of groups, by their names; those of the current Hydra job by default.
     """
     measured = problem.cost if isinstance(problem.cost, MeasuredCost) else None
-    choices = HydraConfig.get().runtime.choices
+    choices = choices if choices is not None else HydraConfig.get().runtime.choices
     return Record(
         format_version=FORMAT_VERSION,
         command=sys.argv,

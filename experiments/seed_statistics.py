@@ -1,5 +1,6 @@
-"""Figures over seeds: interquartile mean, bootstrap intervals, probability of improvement (Agarwal et al., NeurIPS 2021).
+"""Figures over seeds: interquartile mean, bootstrap interval, probability of improvement.
 
+Agarwal et al., "Deep Reinforcement Learning at the Edge of the Statistical Precipice", NeurIPS 2021.
 Everywhere ``runs`` has an array for each task, with the score of each seed; tasks may have different numbers of seeds.
 """
 
