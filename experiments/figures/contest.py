@@ -15,24 +15,6 @@ BASELINES = ("data_parallel", "expert")
 DETERMINISTIC = (*BASELINES, "optcnn")
 """One simulation, and no use for seeds."""
 
-LABELS = {
-    "data_parallel": "data parallelism",
-    "expert": "expert",
-    "optcnn": "OptCNN",
-    "mcmc": "FlexFlow (MCMC)",
-    "best_response": "best response",
-    "large_neighbourhood": "large neighbourhood search",
-}
-COLOURS = {
-    "data_parallel": "#9aa5b1",
-    "expert": "#5b7a99",
-    "optcnn": "#7a6ba8",
-    "mcmc": "#e0803c",
-    "best_response": "#c9a227",
-    "large_neighbourhood": "#3f8f6b",
-}
-INK = "#2b2f36"
-
 
 @dataclass(frozen=True, slots=True)
 class Case:

@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments.archive import Archive
-from experiments.figures.contest import BASELINES, COLOURS, INK, LABELS, Case, Outcome, hold_contest
+from experiments.figures.bars import INK, LABELS, add_legend, draw_bars
+from experiments.figures.contest import BASELINES, Case, Outcome, hold_contest
 from experiments.figures.reproduction import Reproduction
 
 PAPER_PER_DEVICE = {
@@ -83,9 +83,14 @@ def speedup(case: Case, name: str, outcomes: Outcomes) -> float:
     return min(outcomes[case, baseline].iteration_ms for baseline in BASELINES) / outcomes[case, name].iteration_ms
 
 
+def paper_per_device(case: Case, name: str) -> float | None:
+    """The paper's samples/s of a device where it is certain."""
+    return PAPER_PER_DEVICE.get((case.model, case.topology, case.num_devices, name))
+
+
 def _line(case: Case, name: str, outcomes: Outcomes) -> list[Any]:
     outcome = outcomes[case, name]
-    paper = PAPER_PER_DEVICE.get((case.model, case.topology, case.num_devices, name))
+    paper = paper_per_device(case, name)
     return [
         case.model,
         case.topology,
@@ -119,39 +124,25 @@ def _sentence(sync: str, agents: Sequence[str], outcomes: Outcomes) -> str:
 
 
 def _picture(models: Sequence[str], cases: Sequence[Case], names: Sequence[str], outcomes: Outcomes) -> Figure:
+    """Samples/s of a device: a panel for each model, with a group of bars for each cluster and synchronisation."""
     picture = Figure(figsize=(15, 8.5), layout="constrained")
     panels = np.ravel(picture.subplots(-(-len(models) // 3), min(3, len(models)), squeeze=False))
     for axes, model in zip(panels, models, strict=False):
-        _draw(axes, model, [case for case in cases if case.model == model], names, outcomes)
+        own = [case for case in cases if case.model == model]
+        draw_bars(
+            axes,
+            [f"{case.num_devices} {case.topology.split('_')[0].upper()}\n{case.sync}" for case in own],
+            {name: [outcomes[case, name].samples_per_s / case.num_devices for case in own] for name in names},
+            texts={
+                name: [f"{speedup(case, name, outcomes):.2f}x" for case in own]
+                for name in names
+                if name not in BASELINES
+            },
+            marks={name: [paper_per_device(case, name) for case in own] for name in names},
+        )
+        axes.set_title(model, loc="left", color=INK)
+        axes.set_ylabel("samples/s of a device", color=INK)
     for axes in panels[len(models) :]:
         axes.set_axis_off()
-    handles, labels = panels[0].get_legend_handles_labels()
-    picture.legend(handles, labels, loc="outside upper center", ncols=len(labels), frameon=False)
+    add_legend(picture)
     return picture
-
-
-def _draw(axes: Axes, model: str, cases: Sequence[Case], names: Sequence[str], outcomes: Outcomes) -> None:
-    """Samples/s of a device: a group of bars for each cluster and synchronisation."""
-    width = 0.8 / len(names)
-    for number, name in enumerate(names):
-        places = np.arange(len(cases)) + (number - (len(names) - 1) / 2) * width
-        heights = [outcomes[case, name].samples_per_s / case.num_devices for case in cases]
-        axes.bar(places, heights, width, color=COLOURS[name], label=LABELS[name])
-        for place, height, case in zip(places, heights, cases, strict=True):
-            if name not in BASELINES:
-                text = f"{speedup(case, name, outcomes):.2f}x"
-                axes.text(place, height, text, ha="center", va="bottom", fontsize=7, rotation=90, color=INK)
-    points = [
-        (place + (number - (len(names) - 1) / 2) * width, paper)
-        for place, case in enumerate(cases)
-        for number, name in enumerate(names)
-        if (paper := PAPER_PER_DEVICE.get((case.model, case.topology, case.num_devices, name))) is not None
-    ]
-    across, along = np.reshape(points, (-1, 2)).T
-    axes.scatter(across, along, marker="_", s=60, color="black", label="paper", zorder=3)
-    kinds = [f"{case.num_devices} {case.topology.split('_')[0].upper()}\n{case.sync}" for case in cases]
-    axes.set_xticks(range(len(cases)), kinds, fontsize=8)
-    axes.set_title(model, loc="left", color=INK)
-    axes.set_ylabel("samples/s of a device", color=INK)
-    axes.margins(y=0.18)
-    axes.spines[["top", "right"]].set_visible(False)
