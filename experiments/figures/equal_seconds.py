@@ -134,18 +134,17 @@ def _line(race: Race, agent: str, records: Records) -> list[Any]:
 
 def _sentence(races: Sequence[Race], agents: Sequence[str], records: Records) -> str:
     """On how many models each searcher beats MCMC: the whole interval of its chance is above one half."""
-    chances = {
-        agent: [chance_to_beat(race, agent, records) for race in races] for agent in agents if agent != REFERENCE
-    }
+    others = [agent for agent in agents if agent != REFERENCE]
+    intervals = {agent: [chance_to_beat(race, agent, records)[1:] for race in races] for agent in others}
     counts = [
-        f"{LABELS[agent]} beats MCMC on {sum(low > 0.5 for _, low, _ in own)} of {len(races)} models and is beaten on "
-        f"{sum(high < 0.5 for _, _, high in own)}"
-        for agent, own in chances.items()
+        f"{LABELS[agent]} beats MCMC on {sum(low > 0.5 for low, _ in own)} of {len(races)} models and is beaten on "
+        f"{sum(high < 0.5 for _, high in own)}"
+        for agent, own in intervals.items()
     ]
-    either = sum(any(own[k][1] > 0.5 for own in chances.values()) for k in range(len(races)))
+    either = sum(any(own[k][0] > 0.5 for own in intervals.values()) for k in range(len(races)))
     return (
-        f"With sync={races[0].sync} and {races[0].seconds} s, {'; '.join(counts)} (95 % interval of the chance); one of "
-        f"them beats it on {either}."
+        f"With sync={races[0].sync} and {races[0].seconds} s, {'; '.join(counts)} (95 % interval of the chance); one "
+        f"or both beat it on {either}."
     )
 
 
