@@ -83,7 +83,8 @@ class Archive:
             for overrides in searches:
                 folder = self.folder / "searches" / _file_name(overrides)
                 with display.part(" ".join(overrides)) as report:
-                    self._count(is_made=_search(overrides, folder, report))
+                    report.is_kept = not _search(overrides, folder, report)
+                    self._count(report)
                 found.append(FinishedSearch(folder))
         return found
 
@@ -101,16 +102,17 @@ class Archive:
             for keywords in settings:
                 words = [measure.__name__, *(f"{key}={value}" for key, value in keywords.items())]
                 path = self.folder / "measurements" / f"{_file_name(words)}.json"
-                with display.part(" ".join(words)):
-                    self._count(is_made=not path.is_file())
-                    if not path.is_file():
+                with display.part(" ".join(words)) as report:
+                    report.is_kept = path.is_file()
+                    self._count(report)
+                    if not report.is_kept:
                         RunFolder(path.parent).write_json(path.name, measure(**keywords))
                 found.append(json.loads(path.read_text()))
         return found
 
-    def _count(self, *, is_made: bool) -> None:
-        self._num_made += is_made
-        self._num_found += not is_made
+    def _count(self, report: PartReport) -> None:
+        self._num_made += not report.is_kept
+        self._num_found += report.is_kept
 
 
 def _file_name(words: Sequence[str]) -> str:

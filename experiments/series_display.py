@@ -46,9 +46,10 @@ class SeriesDisplay:
         began = time.monotonic()
         text = f"{self._num_done + 1} of {self.num_parts}: {label}"
         self._bar.update(self._task, completed=self._num_done, description=text)
-        yield PartReport(self._bar, self._num_done)
+        report = PartReport(self._bar, self._num_done)
+        yield report
         seconds = time.monotonic() - began
-        if not self.console.is_terminal and seconds >= WORTH_A_LINE_S:
+        if not self.console.is_terminal and seconds >= WORTH_A_LINE_S and not report.is_kept:
             self.console.print(f"{text}: {seconds:.0f} s", highlight=False, soft_wrap=True)
         self._num_done += 1
         self._bar.update(self._task, completed=self._num_done)
@@ -60,10 +61,14 @@ class PartReport:
     Args:
         bar: has one task, whose unit are parts.
         num_done: parts before this one.
+
+    Attributes:
+        is_kept: to be set if the part was there already.
     """
 
     def __init__(self, bar: Bar, num_done: int) -> None:
         self._bar, self._num_done = bar, num_done
+        self.is_kept = False
 
     def __call__(self, progress: "Progress") -> None:
         """Show how far the search is."""
