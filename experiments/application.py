@@ -68,6 +68,7 @@ def application(config_name: str) -> Callable[[Task], Callable[[], None]]:
             # Hydra raises what it would otherwise print in several lines.
             os.environ["HYDRA_FULL_ERROR"] = "1"
             OmegaConf.register_new_resolver("stem", lambda path: Path(str(path)).stem, replace=True)
+            OmegaConf.register_new_resolver("settings", lambda quick: "quick" if quick else "full", replace=True)
             try:
                 arguments = resumed(sys.argv[1:])
                 sys.argv[1:] = [with_topology_files(argument) for argument in _multirun_first(arguments)]

@@ -115,6 +115,7 @@ def make_record(
     *,
     attempts: int = 1,
     resumed_from: Sequence[Mapping[str, int | float | str]] = (),
+    choices: Mapping[str, str] | None = None,
 ) -> Record:
     """The record of a strategy.
 
@@ -125,9 +126,10 @@ def make_record(
         result: of the search; None if there was none.
         attempts: see ``Record``.
         resumed_from: see ``Record``.
+        choices: of groups, by their names; those of the current Hydra job by default.
     """
     measured = problem.cost if isinstance(problem.cost, MeasuredCost) else None
-    choices = HydraConfig.get().runtime.choices
+    choices = choices if choices is not None else HydraConfig.get().runtime.choices
     return Record(
         format_version=FORMAT_VERSION,
         command=sys.argv,

@@ -20,10 +20,15 @@ FAILURE = "failure.json"
 
 
 class RunFolder:
-    """The folder of the current Hydra job; a file appears in it whole or not at all."""
+    """A folder of results; a file appears in it whole or not at all.
 
-    def __init__(self) -> None:
-        self.path = Path(HydraConfig.get().runtime.output_dir)
+    Args:
+        path: made if missing; that of the current Hydra job by default.
+    """
+
+    def __init__(self, path: Path | None = None) -> None:
+        self.path = path if path is not None else Path(HydraConfig.get().runtime.output_dir)
+        self.path.mkdir(parents=True, exist_ok=True)
 
     def __truediv__(self, name: str) -> Path:
         return self.path / name

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from matplotlib.colors import to_hex
 from matplotlib.patches import Rectangle
+from omegaconf import OmegaConf
 
 from experiments import reproduce
 from experiments.figures import fig4 as figure
@@ -15,6 +16,8 @@ from experiments.figures.fig4 import HEADER, fig4
 from experiments.figures.reproduction import Reproduction
 
 Reproduce = Callable[..., str | int | None]
+
+FIGURES = sorted(path.stem for path in Path(reproduce.__file__).parent.glob("conf/figure/*.yaml"))
 
 
 @pytest.fixture
@@ -66,13 +69,39 @@ def test_table_on_disk_is_the_reproductions(call: Reproduce, tmp_path: Path, rep
 def test_unknown_figure_is_refused(call: Reproduce, capfd: pytest.CaptureFixture[str]) -> None:
     assert call("figure=fig5") == 2
 
-    assert capfd.readouterr().err == "error: unknown figure 'fig5'; choose one of fig4\n"
+    assert capfd.readouterr().err == f"error: unknown figure 'fig5'; choose one of {', '.join(FIGURES)}\n"
 
 
 def test_a_figure_must_be_named(call: Reproduce, capfd: pytest.CaptureFixture[str]) -> None:
     assert call() == 2
 
-    assert capfd.readouterr().err == "error: You must specify 'figure', e.g, figure=<OPTION> Available options: fig4\n"
+    expected = f"error: You must specify 'figure', e.g, figure=<OPTION> Available options: {' '.join(FIGURES)}\n"
+    assert capfd.readouterr().err == expected
+
+
+def test_all_figures_are_one_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["reproduce.py", "figure=all", "quick=true"])
+    monkeypatch.setattr(reproduce, "make_figure", lambda: None)
+
+    reproduce.main()
+
+    assert sys.argv == ["reproduce.py", "-m", "figure=glob(*)", "quick=true"]
+
+
+@pytest.mark.parametrize(("is_quick", "simulations"), [(True, 5), (False, 100)])
+def test_quick_settings_take_the_place_of_the_full_ones(is_quick: bool, simulations: int) -> None:
+    figure = {"simulations": 100, "models": ["nmt"], "quick": {"simulations": 5}}
+    cfg = OmegaConf.create({"quick": is_quick, "figure": figure})
+
+    reproduce.choose_settings(cfg)
+
+    assert cfg.figure == {"simulations": simulations, "models": ["nmt"]}
+
+
+def test_quick_must_be_true_or_false(call: Reproduce, capfd: pytest.CaptureFixture[str]) -> None:
+    assert call("figure=fig4", "quick=very") == 2
+
+    assert capfd.readouterr().err == "error: quick: 'very' is not true or false\n"
 
 
 # Figure 4
