@@ -113,7 +113,9 @@ def make_catalogue(problem: Problem, groups: Groups, *, actions: Actions, aligne
         common = set(own[0]).intersection(*own[1:])
         if not common:
             names = ", ".join(f"'{problem.graph.operators[operator].name}'" for operator in members)
-            raise AgentError(f"operators {names} are one group, but have no config in common; choose agent.grouping=none")
+            raise AgentError(
+                f"operators {names} are one group, but have no config in common; choose agent.grouping=none"
+            )
         shared.append(dict.fromkeys(config for config in own[0] if config in common))
     # One number for each config, whichever operators have it, so that they share what is learned about it.
     numbers = dict.fromkeys(config for configs in shared for config in configs)

@@ -72,7 +72,10 @@ class ColocRl(Agent):
         seed: int,
     ) -> None:
         super().__init__(seed=seed)
-        for name, choice, allowed in (("actions", actions, get_args(Actions)), ("grouping", grouping, get_args(Grouping))):
+        for name, choice, allowed in (
+            ("actions", actions, get_args(Actions)),
+            ("grouping", grouping, get_args(Grouping)),
+        ):
             if choice not in allowed:
                 raise AgentError(f"agent.{name} must be one of {', '.join(allowed)}, not {choice}")
         positive = {

@@ -22,9 +22,7 @@ class PlacementNetwork(nn.Module):
     features: torch.Tensor
     bias: torch.Tensor
 
-    def __init__(
-        self, features: torch.Tensor, mask: torch.Tensor, *, width: int, generator: torch.Generator
-    ) -> None:
+    def __init__(self, features: torch.Tensor, mask: torch.Tensor, *, width: int, generator: torch.Generator) -> None:
         super().__init__()
         num_actions = mask.shape[1]
         self.register_buffer("features", features)
