@@ -186,5 +186,5 @@ def group_features(graph: OperatorGraph, groups: Groups) -> NDArray[np.float32]:
         shapes[group, : len(sizes)] = np.log2(sizes) / 10
     for edge in graph.edges:
         src, dst = group_of[edge.src], group_of[edge.dst]
-        links[0, dst, src] = links[1, src, dst] = 1
+        links[0, dst, src] = links[1, src, dst] = src != dst
     return np.concatenate([types, shapes, *links], axis=1)

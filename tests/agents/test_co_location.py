@@ -84,7 +84,7 @@ def test_the_mask_says_which_configs_a_group_has() -> None:
     catalogue = make_catalogue(problem_of(builder.build()), groups, actions="soap", aligned_only=False)
 
     is_split = [any(own and own[0].degrees == (1, 2) for own in row) for row in catalogue.configs]
-    assert (is_split, catalogue.mask.sum(axis=1).tolist()) == ([True, False], [6, 4])
+    assert (is_split, catalogue.mask.sum(axis=1).tolist()) == ([True, False], [4, 3])
 
 
 def test_placements_need_the_dimension_o(diamond: OperatorGraph) -> None:

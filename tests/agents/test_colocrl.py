@@ -16,7 +16,6 @@ from agents.placement import placed
 from agents.placement_network import PlacementNetwork
 from sim.graph_builder import GraphBuilder
 from sim.models.lenet import lenet
-from sim.models.rnntc import rnntc
 from sim.problem import Problem
 from sim.space import SoapSpace
 from sim.topologies import cpu_host
@@ -50,7 +49,7 @@ def branches() -> Problem:
 
 
 def host(memory_gb: float) -> DeviceTopology:
-    bus = {"bandwidth_gb_per_s": 5.0, "latency_us": 1.0}
+    bus = {"bandwidth_gb_per_s": 0.002, "latency_us": 1.0}
     return cpu_host(name="host", num_cores=2, memory_gb=memory_gb, bus=bus)
 
 
@@ -123,13 +122,12 @@ def test_over_soap_configs_of_the_problems_space_are_chosen(problem: Problem) ->
     assert max(config.num_tasks for config in strategy.configs) == 2
 
 
-def test_the_policy_learns() -> None:
-    graph, topology = rnntc(num_devices=2, steps=8), load_topology("p100_cluster", num_devices=2)
-    agent = colocrl(learning_rate=0.003, width=32)
+def test_the_policy_learns(branches: Problem) -> None:
+    agent = colocrl(grouping="none")
 
-    agent.search(Problem(graph, topology), Budget(simulations=1600))
+    agent.search(branches, Budget(simulations=800))
     tenths = [float(np.mean(part)) for part in np.array_split(agent.update_costs_ms, 10)]
-    assert tenths[-1] < 0.9 * tenths[0]
+    assert tenths[-1] < 0.6 * tenths[0]
 
 
 def test_it_reaches_the_optimum_of_small_graphs(branches: Problem) -> None:
@@ -138,7 +136,7 @@ def test_it_reaches_the_optimum_of_small_graphs(branches: Problem) -> None:
     optimum = min(simulation.restart(placed(branches, devices)) for devices in choices)
 
     found = [
-        colocrl(grouping="none", seed=seed).search(branches, Budget(simulations=800)).cost_ns
+        colocrl(grouping="none", seed=seed).search(branches, Budget(simulations=600)).cost_ns
         for seed in range(NUM_SEEDS)
     ]
     assert min(found) == optimum

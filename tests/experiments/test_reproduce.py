@@ -17,6 +17,8 @@ from experiments.figures.reproduction import Reproduction
 
 Reproduce = Callable[..., str | int | None]
 
+FIGURES = sorted(path.stem for path in Path(reproduce.__file__).parent.glob("conf/figure/*.yaml"))
+
 
 @pytest.fixture
 def call(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Reproduce:
@@ -67,13 +69,14 @@ def test_table_on_disk_is_the_reproductions(call: Reproduce, tmp_path: Path, rep
 def test_unknown_figure_is_refused(call: Reproduce, capfd: pytest.CaptureFixture[str]) -> None:
     assert call("figure=fig5") == 2
 
-    assert capfd.readouterr().err == "error: unknown figure 'fig5'; choose one of fig4\n"
+    assert capfd.readouterr().err == f"error: unknown figure 'fig5'; choose one of {', '.join(FIGURES)}\n"
 
 
 def test_a_figure_must_be_named(call: Reproduce, capfd: pytest.CaptureFixture[str]) -> None:
     assert call() == 2
 
-    assert capfd.readouterr().err == "error: You must specify 'figure', e.g, figure=<OPTION> Available options: fig4\n"
+    expected = f"error: You must specify 'figure', e.g, figure=<OPTION> Available options: {' '.join(FIGURES)}\n"
+    assert capfd.readouterr().err == expected
 
 
 def test_all_figures_are_one_sweep(monkeypatch: pytest.MonkeyPatch) -> None:
