@@ -190,7 +190,7 @@ def _line(case: Case, space: str, agent: str, outcome: Outcome, contest: Contest
         space,
         agent,
         *(round(time, 3) for time in (outcome.mean_ms, *outcome.interval_ms)),
-        round(outcome.best_ms, 3),
+        round(outcome.best_ms, 3) if np.isfinite(outcome.best_ms) else "",
         round(outcome.samples_per_s(outcome.mean_ms), 1),
         paper.get((space, agent), ""),
         outcome.fits_memory,

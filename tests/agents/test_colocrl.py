@@ -136,7 +136,7 @@ def test_it_reaches_the_optimum_of_small_graphs(branches: Problem) -> None:
     optimum = min(simulation.restart(placed(branches, devices)) for devices in choices)
 
     found = [
-        colocrl(grouping="none", seed=seed).search(branches, Budget(simulations=600)).cost_ns
+        colocrl(grouping="none", seed=seed).search(branches, Budget(simulations=400)).cost_ns
         for seed in range(NUM_SEEDS)
     ]
     assert min(found) == optimum
