@@ -13,11 +13,13 @@ from omegaconf import DictConfig
 from agents.budget import Progress
 from experiments.application import EXIT_INTERRUPTED, application
 from experiments.construct import construct, resolved
+from experiments.explanation import explain
 from experiments.problem import make_problem
 from experiments.progress import ProgressDisplay
 from experiments.record import make_record
 from experiments.result_table import named_simulations, print_result
-from experiments.run_folder import RunFolder
+from experiments.run_folder import RunFolder, write_whole
+from experiments.strategy_picture import strategy_picture
 from sim.task_graph_builder import build_task_graph
 from sim.timeline import write_timeline
 
@@ -50,6 +52,8 @@ def main(cfg: DictConfig) -> None:
     task_graph = build_task_graph(problem, result.strategy)
     assert task_graph.simulate() == result.cost_ns == best.cost_ns, "full and delta simulation differ"
     write_timeline(task_graph, folder / "timeline.json")
+    write_whole(folder / "strategy.svg", strategy_picture(result.strategy))
+    folder.write_json("breakdown.json", explain(problem, task_graph).to_dict())
     folder.write_json("record.json", record.to_dict())
     print_result(record, named_simulations(problem) | {job_type: best}, folder=folder.label)
     tracker.finish(record.to_dict(), [folder / "strategy.json", folder / "timeline.json"])
