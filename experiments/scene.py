@@ -1,7 +1,7 @@
 """Scene: a picture of rectangles, lines and texts, as SVG for light and dark pages or by matplotlib."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal, TypeAlias
 from xml.etree import ElementTree
 
@@ -79,6 +79,22 @@ class Scene:
     height: float
     items: Sequence[Box | Label | Line]
     title: str
+
+
+def stacked(scenes: Sequence[Scene]) -> Scene:
+    """Scenes below each other."""
+    items: list[Box | Label | Line] = []
+    bottom = 0.0
+    for scene in scenes:
+        items += [_moved(item, bottom) for item in scene.items]
+        bottom += scene.height
+    return Scene(max(scene.width for scene in scenes), bottom, items, scenes[0].title)
+
+
+def _moved(item: Box | Label | Line, by: float) -> Box | Label | Line:
+    if isinstance(item, Line):
+        return replace(item, points=tuple((x, y + by) for x, y in item.points))
+    return replace(item, y=item.y + by)
 
 
 def svg_text(scene: Scene) -> str:

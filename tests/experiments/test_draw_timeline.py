@@ -11,7 +11,8 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from experiments import draw_timeline
-from experiments.timeline_figure import KIND_COLOURS, Timeline, load_timeline, timeline_figure
+from experiments.stored_timeline import KIND_COLOURS, Timeline, load_timeline
+from experiments.timeline_figure import timeline_figure
 from sim.models.lenet import lenet
 from sim.problem import Problem
 from sim.task_graph import TaskGraph
