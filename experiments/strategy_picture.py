@@ -25,8 +25,8 @@ LEAST_NUMBERED = 9.0
 LEAST_SWATCH = 15.0
 """Width of a device in the key, gaps between nodes included, px."""
 
-LETTER_WIDTH = 5.6
-"""Of the line below the title, about, px."""
+LETTER_WIDTH, TITLE_LETTER_WIDTH = 5.6, 8.8
+"""Of the line below the title and of the title, about, px."""
 
 FADED = 0.3
 """Opacity of an operator that two strategies do not differ in."""
@@ -79,7 +79,7 @@ def strategy_scene(
     painter = _Painter(strategies, notes)
     height = len(strategies) * (SIDE + GAP) - GAP + TEXT_HEIGHT
     placed, width, bottom = _placed(strategy_panels(graph, look), height)
-    header = max(LEAST_SWATCH * topology.num_devices, LETTER_WIDTH * len(key))
+    header = max(LEAST_SWATCH * topology.num_devices, LETTER_WIDTH * len(key), TITLE_LETTER_WIDTH * len(title))
     width = max(width, min(MAX_WIDTH, 2 * MARGIN + header))
     painter.add_legend(title, key, width)
     for place in placed:
