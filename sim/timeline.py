@@ -35,10 +35,11 @@ def trace_events(task_graph: TaskGraph) -> list[dict[str, Any]]:
     critical = {step.id for step in path}
     events = _rows(task_graph, used)
     for task in task_graph.tasks:
-        mark = {"cname": CRITICAL_COLOUR} if task.id in critical else {}
+        is_critical = task.id in critical
+        mark, arguments = ({"cname": CRITICAL_COLOUR}, {"critical": True}) if is_critical else ({}, {})
         for device in task.devices or [serial] * bool(task.exe_time):
             row = {"pid": _process(task_graph, device), "tid": device}
-            events.append(_slice(task, critical=task.id in critical) | row | mark)
+            events.append(_slice(task, **arguments) | row | mark)
     for step in path:
         row = {"pid": CRITICAL_PROCESS, "tid": serial + 1}
         events.append(_slice(task_graph.tasks[step.id], waited_for=step.cause) | row)

@@ -25,9 +25,8 @@ from sim.strategy import ParallelConfig, Strategy
 from sim.topology import load_topology
 
 SVG = "{http://www.w3.org/2000/svg}"
-GRAPHS = {
-    graph.name: graph for graph in (build(num_devices=4) for build in (nmt, inception_v3, resnet101, rnntc, lenet))
-}
+MODELS = (nmt, inception_v3, resnet101, rnntc, lenet)
+GRAPHS = {graph.name: graph for graph in (model(num_devices=4) for model in MODELS)}
 
 
 def problem_of(graph: OperatorGraph, num_devices: int = 4) -> Problem:
@@ -162,9 +161,8 @@ def test_equal_operators_of_two_strategies_are_drawn_once_and_faded() -> None:
     first = problem.data_parallel
     other = first.replace(0, ParallelConfig((1, 1, 1, 1), (2,)))
 
-    boxes = [
-        item for item in strategy_scene([first, other]).items if isinstance(item, Box) and ": part " in item.tooltip
-    ]
+    items = strategy_scene([first, other]).items
+    boxes = [item for item in items if isinstance(item, Box) and ": part " in item.tooltip]
 
     name = problem.graph.operators[0].name
     faded = {box.tooltip.split(" (")[0] for box in boxes if box.opacity < 1}
