@@ -14,12 +14,15 @@ from rich.console import Console
 from experiments.application import application
 from experiments.construct import resolved
 from experiments.errors import OptionError
-from experiments.timeline_figure import load_timeline, timeline_figure, write_html
+from experiments.gantt_picture import gantt_scene
+from experiments.run_folder import RunFolder, write_whole
+from experiments.scene import scene_figure, svg_text
+from experiments.stored_timeline import load_timeline
 
 
 @application("draw_timeline")
 def main(cfg: DictConfig) -> None:
-    """Draw one timeline.json, or several one above the other, and write the page."""
+    """Draw one timeline.json, or several one above the other, and write the page or the picture."""
     options = resolved(cfg)
     paths = [Path(path) for path in texts("timeline", options["timeline"])]
     if not paths:
@@ -32,7 +35,17 @@ def main(cfg: DictConfig) -> None:
         raise OptionError("num_connections", f"{num_connections!r} is not a whole number from 0 on")
     output = Path(str(options["output"])) if options["output"] is not None else paths[0].with_name("timeline.html")
     timelines = [load_timeline(path, label=label) for path, label in zip(paths, labels, strict=True)]
-    write_html(timeline_figure(timelines, num_connections=num_connections), output)
+    if output.suffix == ".svg":
+        write_whole(output, svg_text(gantt_scene(timelines, num_connections=num_connections)))
+    elif output.suffix == ".png":
+        RunFolder(output.parent).write_png(
+            output.name, scene_figure(gantt_scene(timelines, num_connections=num_connections))
+        )
+    else:
+        # plotly takes a second to import, and the other pictures do without.
+        from experiments.timeline_figure import timeline_figure, write_html
+
+        write_html(timeline_figure(timelines, num_connections=num_connections), output)
     Console().print(f"picture in {output}", highlight=False, markup=False, soft_wrap=True)
 
 

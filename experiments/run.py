@@ -17,12 +17,14 @@ from experiments.application import EXIT_INTERRUPTED, application
 from experiments.checkpoint import CURVE_HEADER, Checkpoint
 from experiments.construct import construct, resolved
 from experiments.errors import OptionError
+from experiments.explanation import explain
 from experiments.previous_run import PreviousRun, next_seed
 from experiments.problem import make_problem
 from experiments.progress import ProgressDisplay
 from experiments.record import NS_PER_MS, Record, make_record
 from experiments.result_table import named_simulations, print_result
-from experiments.run_folder import RunFolder
+from experiments.run_folder import RunFolder, write_whole
+from experiments.strategy_picture import strategy_picture
 from sim.problem import Problem
 from sim.task_graph_builder import build_task_graph
 from sim.timeline import write_timeline
@@ -78,6 +80,8 @@ def write(folder: RunFolder, problem: Problem, result: SearchResult, record: Rec
     task_graph = build_task_graph(problem, result.strategy)
     assert task_graph.simulate() == result.cost_ns == round(record.best_ms * NS_PER_MS), "full and delta differ"
     write_timeline(task_graph, folder / "timeline.json")
+    write_whole(folder / "strategy.svg", strategy_picture(result.strategy))
+    folder.write_json("breakdown.json", explain(problem, task_graph).to_dict())
     folder.write_json("record.json", record.to_dict())
 
 

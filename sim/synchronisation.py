@@ -195,6 +195,7 @@ class Synchronisation:
         occupied = self.topology.occupied(collective.connections, collective.devices)
         task = self.task_graph.add(name, "sync", occupied, collective.exe_time, key, after)
         task.num_bytes = collective.num_bytes
+        task.participants = collective.devices
         return task
 
     def _add_parameter_server(self, bucket: int, phase: int, number: int, shard: Shard) -> None:
@@ -223,6 +224,7 @@ class Synchronisation:
         name = f"{self.names[bucket]} {what} {number}"
         task = self.task_graph.add(name, "sync", occupied, exe_time, (0, 0, 0, 0))
         task.num_bytes = num_bytes
+        task.participants = (src, dst)
         return task
 
     def _add_serial(self, bucket: int, phase: int, shards: list[Shard]) -> None:
@@ -244,6 +246,7 @@ class Synchronisation:
         name = self.names[bucket]
         sync = self.task_graph.add(f"{name} serial", "sync", [], exe_time, (phase, 0, 0, 0), self.last)
         sync.num_bytes = num_bytes
+        sync.participants = tuple(dict.fromkeys(device for shard in shards for device in shard.gradients))
         update = self.task_graph.add(f"{name} update", "update", [], max(updates), (phase + 3, 0, 0, 0), [sync.id])
         self.last = [update.id]
 

@@ -29,6 +29,7 @@ class Task:
         in_tasks: ids of the tasks that must end before it starts.
         num_bytes: sent over connections, summed over all participants.
         flow: of a transfer, the sub-tensor that it moves (backward: its gradient, the other way).
+        participants: compute devices that a message passes between; none for tasks that compute.
     """
 
     id: int
@@ -40,6 +41,7 @@ class Task:
     in_tasks: list[int] = field(default_factory=list)
     num_bytes: int = 0
     flow: Flow | None = None
+    participants: tuple[int, ...] = ()
     ready_time: int = 0
     start_time: int = 0
     end_time: int = 0

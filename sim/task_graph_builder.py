@@ -96,6 +96,7 @@ class TaskGraphBuilder:
         )
         task.num_bytes = flow.num_bytes
         task.flow = flow
+        task.participants = ends
         return task
 
     def _add_parts(self, position: int, phase: int, in_tasks: list[list[int]], *, backward: bool) -> list[Task]:
@@ -139,6 +140,7 @@ class TaskGraphBuilder:
                 [parts[part].id for part in members],
             )
             task.num_bytes = num_bytes
+            task.participants = ring.devices
             for part in members:
                 done[part] = task
         return done

@@ -2,53 +2,120 @@
 
 import json
 import os
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
-from sim.task_graph import TaskGraph
+from sim.critical_path import CriticalTask, critical_tasks
+from sim.task_graph import Task, TaskGraph
 
-COMPUTE_PROCESS, CONNECTION_PROCESS, SERIAL_PROCESS = 1, 2, 3
+COMPUTE_PROCESS, CONNECTION_PROCESS, SERIAL_PROCESS, CRITICAL_PROCESS = 1, 2, 3, 4
+CRITICAL_PATH = "critical path"
+
+MAX_ARROWS = 2000
+"""Dependencies; where there are more, only those on the critical path have arrows."""
+
+CRITICAL_COLOUR = "terrible"
+"""A red of chrome://tracing, among those that it knows by name."""
 
 
 def trace_events(task_graph: TaskGraph) -> list[dict[str, Any]]:
-    """A simulated task graph as Chrome trace events, in us: a row for each device and each connection in use.
+    """A task graph with its times as Chrome trace events, in us: a row for each device and each connection in use.
 
     A task that occupies several connections appears on the row of each. Serial synchronisation, which is added behind
-    everything else, occupies none and has a row of its own.
+    everything else, occupies none and has a row of its own. So has the critical path, whose tasks appear there once
+    more and are marked where they run. An arrow leads from a task to each that needs its result.
     """
-    events: list[dict[str, Any]] = []
-    used = sorted({device for task in task_graph.tasks for device in task.devices})
+    path = critical_tasks(task_graph)
     serial = len(task_graph.device_names)
+    used = sorted({device for task in task_graph.tasks for device in task.devices})
     if any(task.exe_time and not task.devices for task in task_graph.tasks):
         used.append(serial)
-    processes = ((COMPUTE_PROCESS, "devices"), (CONNECTION_PROCESS, "connections"), (SERIAL_PROCESS, "synchronisation"))
-    for process, name in processes:
-        events.append({"ph": "M", "name": "process_name", "pid": process, "args": {"name": name}})
-    for device in used:
-        row = {"ph": "M", "pid": _process(task_graph, device), "tid": device}
-        events.append({**row, "name": "thread_name", "args": {"name": [*task_graph.device_names, "serial"][device]}})
-        events.append({**row, "name": "thread_sort_index", "args": {"sort_index": device}})
+    critical = {step.id for step in path}
+    events = _rows(task_graph, used)
     for task in task_graph.tasks:
+        is_critical = task.id in critical
+        mark, arguments = ({"cname": CRITICAL_COLOUR}, {"critical": True}) if is_critical else ({}, {})
         for device in task.devices or [serial] * bool(task.exe_time):
-            events.append(
-                {
-                    "ph": "X",
-                    "name": task.name,
-                    "cat": task.kind,
-                    "pid": _process(task_graph, device),
-                    "tid": device,
-                    "ts": task.start_time / 1e3,
-                    "dur": task.exe_time / 1e3,
-                    "args": {"ready_us": task.ready_time / 1e3, "bytes": task.num_bytes},
-                }
-            )
+            row = {"pid": _process(task_graph, device), "tid": device}
+            events.append(_slice(task, **arguments) | row | mark)
+    for step in path:
+        row = {"pid": CRITICAL_PROCESS, "tid": serial + 1}
+        events.append(_slice(task_graph.tasks[step.id], waited_for=step.cause) | row)
+    for number, (source, target) in enumerate(_dependencies(task_graph, path)):
+        events += _arrow(task_graph, number, source, target)
     return events
 
 
-def _process(task_graph: TaskGraph, device: int) -> int:
-    if device < task_graph.num_compute_devices:
+def _rows(task_graph: TaskGraph, used: Sequence[int]) -> list[dict[str, Any]]:
+    """Names of the processes and rows."""
+    events: list[dict[str, Any]] = []
+    processes = {
+        COMPUTE_PROCESS: "devices",
+        CONNECTION_PROCESS: "connections",
+        SERIAL_PROCESS: "synchronisation",
+        CRITICAL_PROCESS: CRITICAL_PATH,
+    }
+    for process, name in processes.items():
+        events.append({"ph": "M", "name": "process_name", "pid": process, "args": {"name": name}})
+    names = [*task_graph.device_names, "serial", CRITICAL_PATH]
+    for device in [*used, len(names) - 1]:
+        row = {"ph": "M", "pid": _process(task_graph, device), "tid": device}
+        events.append({**row, "name": "thread_name", "args": {"name": names[device]}})
+        events.append({**row, "name": "thread_sort_index", "args": {"sort_index": device}})
+    return events
+
+
+def _process(task_graph: TaskGraph, row: int) -> int:
+    if row < task_graph.num_compute_devices:
         return COMPUTE_PROCESS
-    return CONNECTION_PROCESS if device < len(task_graph.device_names) else SERIAL_PROCESS
+    if row < len(task_graph.device_names):
+        return CONNECTION_PROCESS
+    return SERIAL_PROCESS if row == len(task_graph.device_names) else CRITICAL_PROCESS
+
+
+def _slice(task: Task, **arguments: Any) -> dict[str, Any]:
+    """A task without its row."""
+    return {
+        "ph": "X",
+        "name": task.name,
+        "cat": task.kind,
+        "ts": task.start_time / 1e3,
+        "dur": task.exe_time / 1e3,
+        "args": {"ready_us": task.ready_time / 1e3, "bytes": task.num_bytes} | arguments,
+    }
+
+
+def _dependencies(task_graph: TaskGraph, path: Sequence[CriticalTask]) -> Iterator[tuple[Task, Task]]:
+    """Pairs of tasks between which an arrow is drawn, those on the critical path first."""
+    tasks = task_graph.tasks
+    steps = list(pairwise(path))
+    for before, step in steps:
+        if step.cause == "dependency":
+            yield tasks[before.id], tasks[step.id]
+    if sum(len(set(task.in_tasks)) for task in tasks) <= MAX_ARROWS:
+        drawn = {(before.id, step.id) for before, step in steps}
+        for task in tasks:
+            for before_id in sorted(set(task.in_tasks)):
+                if (before_id, task.id) not in drawn:
+                    yield tasks[before_id], task
+
+
+def _arrow(task_graph: TaskGraph, number: int, source: Task, target: Task) -> list[dict[str, Any]]:
+    """Start and end of a flow; each belongs to the slice around it, hence the middles.
+
+    Tasks that occupy nothing or last no time have no slice around anything, and get no arrow.
+    """
+    events = []
+    for phase, task in (("s", source), ("f", target)):
+        if not task.devices or not task.exe_time:
+            return []
+        middle = (2 * task.start_time + task.exe_time) / 2e3
+        row = {"pid": _process(task_graph, task.devices[0]), "tid": task.devices[0]}
+        events.append({"ph": phase, "name": "dependency", "cat": "dependency", "id": number, "ts": middle} | row)
+    events[1]["bp"] = "e"  # bound to the enclosing slice, not to the next one
+    return events
 
 
 def write_timeline(task_graph: TaskGraph, path: str | Path) -> None:

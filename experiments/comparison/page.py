@@ -15,8 +15,14 @@ from experiments.comparison.shown import MISSING, shown
 
 HERE = Path(__file__).parent
 
-FILES = ("strategy.json", "timeline.json", "curve.csv", "record.json")
-"""Of a run folder that the page links to."""
+FILES = {
+    "strategy.svg": "picture",
+    "strategy.json": "strategy",
+    "timeline.json": "timeline",
+    "curve.csv": "curve",
+    "record.json": "record",
+}
+"""Of a run folder that the page links to, and what the links say."""
 
 AGENT_COLUMNS = (
     ("agent", "agent"),
@@ -162,8 +168,8 @@ def _matrix(problem: str, agents: Sequence[Row], pairs: Sequence[Row]) -> str:
 
 def _links(folder: Path, place: Path) -> str:
     relative = quote(os.path.relpath(folder, place))
-    present = [name for name in FILES if (folder / name).is_file()]
-    return " ".join(f'<a href="{relative}/{name}">{name.partition(".")[0]}</a>' for name in present)
+    present = {name: label for name, label in FILES.items() if (folder / name).is_file()}
+    return " ".join(f'<a href="{relative}/{name}">{label}</a>' for name, label in present.items())
 
 
 def _others(rows: Sequence[Row]) -> str:

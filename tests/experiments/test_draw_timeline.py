@@ -11,7 +11,8 @@ from tempfile import TemporaryDirectory
 import pytest
 
 from experiments import draw_timeline
-from experiments.timeline_figure import KIND_COLOURS, Timeline, load_timeline, timeline_figure
+from experiments.stored_timeline import KIND_COLOURS, Timeline, load_timeline
+from experiments.timeline_figure import timeline_figure
 from sim.models.lenet import lenet
 from sim.problem import Problem
 from sim.task_graph import TaskGraph
@@ -262,3 +263,13 @@ def test_failed_drawing_leaves_the_old_page(timeline_json: Path, draw: Draw, mon
 
     assert (outcome.code, page.read_text()) == (2, "the old page")
     assert sorted(path.name for path in page.parent.iterdir()) == ["timeline.html", "timeline.json"]
+
+
+@pytest.mark.parametrize(("ending", "start"), [("svg", b"<svg"), ("png", b"\x89PNG"), ("html", b"<!doctype html")])
+def test_ending_of_the_output_chooses_its_kind(
+    ending: str, start: bytes, timeline_json: Path, draw: Draw, tmp_path: Path
+) -> None:
+    output = tmp_path / f"picture.{ending}"
+
+    assert draw(f"timeline={timeline_json}", f"output={output}").code == 0
+    assert output.read_bytes().startswith(start)

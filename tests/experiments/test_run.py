@@ -25,7 +25,8 @@ def test_run_folder_has_all_files(search: Any) -> None:
     outcome = search("agent=random")
 
     assert outcome.code == 0
-    assert files(outcome.folder) == {"record.json", "strategy.json", "curve.csv", "timeline.json"}
+    written = {"record.json", "strategy.json", "strategy.svg", "curve.csv", "timeline.json", "breakdown.json"}
+    assert files(outcome.folder) == written
 
 
 def test_record_has_all_fields(search: Any) -> None:

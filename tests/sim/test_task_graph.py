@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from random_problems import random_problem, random_strategy
 
 from sim import topologies
+from sim.critical_path import critical_tasks
+from sim.models.inception_v3 import inception_v3
 from sim.models.lenet import lenet
 from sim.problem import Problem
 from sim.strategies import single_device
@@ -20,7 +22,7 @@ from sim.strategy import ParallelConfig
 from sim.sync import Sync
 from sim.task_graph import TaskGraph
 from sim.task_graph_builder import build_task_graph
-from sim.timeline import trace_events, write_timeline
+from sim.timeline import CRITICAL_PROCESS, MAX_ARROWS, trace_events, write_timeline
 from sim.topology import load_topology
 
 TASK_FIELDS = [
@@ -152,13 +154,16 @@ def test_a_timeline_is_a_trace_event_document(task_graph: TaskGraph, tmp_path: P
 
 
 def test_every_event_has_what_its_phase_requires(task_graph: TaskGraph) -> None:
+    arrow = {"name", "cat", "pid", "tid", "ts", "id"}
     required = {"X": {"name", "cat", "pid", "tid", "ts", "dur"}, "M": {"name", "pid", "args"}}
+    required |= {"s": arrow, "f": arrow | {"bp"}}
 
     assert all(required[event["ph"]] <= set(event) for event in trace_events(task_graph))
 
 
 def test_a_task_appears_on_the_row_of_everything_that_it_occupies(task_graph: TaskGraph) -> None:
-    rows = [(event["name"], event["tid"]) for event in trace_events(task_graph) if event["ph"] == "X"]
+    slices = [event for event in trace_events(task_graph) if event["ph"] == "X" and event["pid"] != CRITICAL_PROCESS]
+    rows = [(event["name"], event["tid"]) for event in slices]
 
     assert sorted(rows) == sorted((task.name, device) for task in task_graph.tasks for device in task.devices)
 
@@ -173,7 +178,8 @@ def test_every_row_in_use_bears_the_name_of_its_device(task_graph: TaskGraph) ->
     events = trace_events(task_graph)
     names = {event["tid"]: event["args"]["name"] for event in events if event["name"] == "thread_name"}
 
-    assert names == {event["tid"]: task_graph.device_names[event["tid"]] for event in events if event["ph"] == "X"}
+    all_names = dict(enumerate([*task_graph.device_names, "serial", "critical path"]))
+    assert names == {event["tid"]: all_names[event["tid"]] for event in events if event["ph"] == "X"}
 
 
 def test_events_of_one_row_do_not_overlap(task_graph: TaskGraph) -> None:
@@ -198,3 +204,64 @@ def test_writing_a_timeline_leaves_no_other_file(task_graph: TaskGraph, tmp_path
     write_timeline(task_graph, tmp_path / "timeline.json")
 
     assert [path.name for path in tmp_path.iterdir()] == ["timeline.json"]
+
+
+def test_an_arrow_leads_from_the_middle_of_a_task_to_the_middle_of_one_that_needs_it() -> None:
+    task_graph = simulated(Problem(lenet(num_devices=4), load_topology("p100_cluster", num_devices=4)))
+    arrows = arrow_ends(trace_events(task_graph))
+    middles = {
+        (task.devices[0], (task.start_time + task.end_time) / 2e3): task.id for task in task_graph.tasks if task.devices
+    }
+
+    found = {(middles[source], middles[target]) for source, target in arrows}
+    assert found == {(before, task.id) for task in task_graph.tasks for before in task.in_tasks}
+    assert len(arrows) == len(found)
+
+
+def test_large_graphs_have_arrows_on_the_critical_path_alone() -> None:
+    problem = Problem(inception_v3(num_devices=4), load_topology("p100_cluster", num_devices=4))
+    task_graph = simulated(problem)
+    path = [(task_graph.tasks[step.id].exe_time, step.cause) for step in critical_tasks(task_graph)]
+    num_critical = sum(cause == "dependency" and ns * before > 0 for (before, _), (ns, cause) in pairwise(path))
+
+    assert sum(len(set(task.in_tasks)) for task in task_graph.tasks) > MAX_ARROWS
+    assert len(arrow_ends(trace_events(task_graph))) == num_critical
+
+
+def test_arrows_neither_begin_nor_end_at_what_has_no_row() -> None:
+    graph, topology = lenet(num_devices=4), load_topology("p100_cluster", num_devices=4)
+    task_graph = simulated(Problem(graph, topology, sync=Sync(overlap=False)))
+    events = trace_events(task_graph)
+    serial = next(event["tid"] for event in events if event.get("args") == {"name": "serial"})
+
+    assert serial not in {row for arrow in arrow_ends(events) for row, _ in arrow}
+
+
+def test_the_row_of_the_critical_path_is_full(task_graph: TaskGraph) -> None:
+    slices = [e for e in trace_events(task_graph) if e["ph"] == "X" and e["pid"] == CRITICAL_PROCESS]
+
+    assert [slices[0]["ts"], slices[-1]["ts"] + slices[-1]["dur"]] == pytest.approx([0, task_graph.makespan / 1e3])
+    assert sum(event["dur"] for event in slices) == pytest.approx(task_graph.makespan / 1e3)
+
+
+def test_critical_tasks_are_marked_where_they_run(task_graph: TaskGraph) -> None:
+    events = trace_events(task_graph)
+    marked = {e["name"] for e in events if e["ph"] == "X" and e["args"].get("critical")}
+    coloured = {e["name"] for e in events if "cname" in e}
+
+    path = {event["name"] for event in events if event["ph"] == "X" and event["pid"] == CRITICAL_PROCESS}
+    assert marked == coloured == path
+
+
+def simulated(problem: Problem) -> TaskGraph:
+    """Data parallelism, simulated."""
+    task_graph = build_task_graph(problem, problem.data_parallel)
+    task_graph.simulate()
+    return task_graph
+
+
+def arrow_ends(events: list[dict[str, Any]]) -> list[tuple[tuple[int, float], tuple[int, float]]]:
+    """Row and time of both ends of each arrow."""
+    ends = {phase: {e["id"]: (e["tid"], e["ts"]) for e in events if e["ph"] == phase} for phase in ("s", "f")}
+    assert list(ends["s"]) == list(ends["f"])
+    return list(zip(ends["s"].values(), ends["f"].values(), strict=True))
