@@ -140,6 +140,7 @@ def _picture(models: Sequence[str], cases: Sequence[Case], names: Sequence[str],
             },
             marks={name: [paper_per_device(case, name) for case in own] for name in names},
         )
+        axes.plot([], [], color="black", linewidth=2, label="paper")
         axes.set_title(model, loc="left", color=INK)
         axes.set_ylabel("samples/s of a device", color=INK)
     for axes in panels[len(models) :]:
