@@ -9,7 +9,8 @@ from agents.exact import described, listed_choice
 from agents.ledger import BudgetExhausted, Ledger
 from agents.threads import run_on_threads
 from sim.problem import Problem
-from sim.tree import Branching, SearchTree
+from sim.strategy import Strategy
+from sim.tree import Branching, Choice, SearchTree
 
 
 class BranchAndBound(Agent):
@@ -66,7 +67,7 @@ class BranchAndBound(Agent):
         choice = listed_choice(problem, max_configs=self.max_configs)
         ledger.note("space", f"{problem.space} on {problem.topology.num_devices} devices")
         ledger.note("strategies", described(choice))
-        self._find_first(problem, ledger)
+        first = self._find_first(problem, ledger, choice)
         tree = SearchTree(
             choice,
             rounds=self.rounds,
@@ -78,13 +79,13 @@ class BranchAndBound(Agent):
         try:
             parts = ledger.split(self.num_threads, rounds=1)
             walks = [None] * len(parts)
-            searches = [_Search(tree, ledger, walks, number) for number in range(len(parts))]
+            searches = [_Search(tree, first, walks, number) for number in range(len(parts))]
             run_on_threads(searches, parts, ledger, num_threads=self.num_threads)
         finally:
             _note(ledger, tree, walks)
 
-    def _find_first(self, problem: Problem, ledger: Ledger) -> None:
-        """The best strategy of another search becomes this one's."""
+    def _find_first(self, problem: Problem, ledger: Ledger, choice: Choice) -> Strategy:
+        """The best strategy of another search, if it is of the space; else any."""
         left, seconds = ledger.share(2)
         count = self.search_simulations if left is None else max(1, min(self.search_simulations, left))
         part = Ledger(problem, Budget(count, seconds), lambda progress: ledger.look("searching a first strategy"))
@@ -94,18 +95,24 @@ class BranchAndBound(Agent):
             pass
         finally:
             part.notes.clear()
-            ledger.merge([part])
+            first = part.best_strategy
+            is_inside = all(config in own for config, own in zip(first.configs, choice.configs, strict=True))
+            if is_inside:
+                ledger.merge([part])
+            else:
+                ledger.simulations += part.simulations
+        return first if is_inside else choice.strategy([0] * len(choice.configs))
 
 
 class _Search:
     """The search of one part of the tree."""
 
-    def __init__(self, tree: SearchTree, whole: Ledger, walks: list[Branching | None], number: int) -> None:
+    def __init__(self, tree: SearchTree, first: Strategy, walks: list[Branching | None], number: int) -> None:
         self._tree, self._walks, self._number = tree, walks, number
-        self._best = whole.best_strategy
+        self._first = first
 
     def __call__(self, ledger: Ledger) -> None:
-        simulation = ledger.simulation(self._best)
+        simulation = ledger.simulation(self._first)
         best = simulation.overflow_bytes, simulation.cost_ns
         walk = Branching(self._tree, simulation, best, simulation.configs, (self._number, len(self._walks)))
         self._walks[self._number] = walk

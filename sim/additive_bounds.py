@@ -26,6 +26,9 @@ WEIGHT_BITS = 12
 MAX_PAIR_ENTRIES = 2**18
 """Pairs of operators with more pairs of configs are bounded as if they had nothing to do with each other."""
 
+MAX_GROUP_ENTRIES = 2**14
+"""The same for two operators that share weights, whose pairs take longer."""
+
 ALL_REDUCES = ("ring", "halving_doubling", "hierarchical", "byteps")
 """Schemes in which a device updates all that it holds of a weight group in one task."""
 
@@ -94,9 +97,9 @@ class AdditiveBounds:
         self.ending_pairs: dict[Pair, tuple[Ints, Ints]] = {}
         sync = problem.sync
         if problem.training and sync.overlap and sync.bucket_mb is None and sync.scheme in ALL_REDUCES:
-            for members in problem.graph.weight_groups.values():
+            for sharers in problem.graph.weight_groups.values():
                 look()
-                self._add_group(members)
+                self._add_group(sharers)
         self.delays: dict[Pair, tuple[Ints, Ints]] = {}
         known: dict[object, tuple[Ints, Ints]] = {}
         self._is_fed: set[Pair] = set()
@@ -222,28 +225,27 @@ class AdditiveBounds:
     def _add_group(self, members: Sequence[int]) -> None:
         """Updates of a weight group on devices, and what ends the paths to its operators."""
         first = members[0]
-        if len(members) == 2 and len(self.configs[first]) * len(self.configs[members[1]]) <= MAX_PAIR_ENTRIES:
-            second = members[1]
-            shape = len(self.configs[first]), len(self.configs[second])
-            busy = np.zeros((*shape, self.num_devices), np.int64)
-            endings = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
-            for a, one in enumerate(self.configs[first]):
-                for b, other in enumerate(self.configs[second]):
-                    group = _Group(self.problem, members, (one, other))
-                    busy[a, b] = group.updates
-                    for end, ending in zip(endings, group.endings, strict=True):
-                        end[a, b] = ending
-            self.busy_pairs[first, second] = busy
-            for member, ending in zip(members, endings, strict=True):
-                axis = 1 if member == first else 0
-                np.maximum(ending, np.expand_dims(self.ending[member], axis), out=ending)
-            self.ending_pairs[first, second] = endings
+        if len(members) == 2 and len(self.configs[first]) * len(self.configs[members[1]]) <= MAX_GROUP_ENTRIES:
+            self._add_two(first, members[1])
             return
         groups = [_Group(self.problem, members[:1], (config,)) for config in self.configs[first]]
         self.busy[first] += np.array([group.updates for group in groups])
         if len(members) == 1:
             ending = np.array([group.endings[0] for group in groups], dtype=np.int64)
             self.ending[first] = np.maximum(self.ending[first], ending)
+
+    def _add_two(self, first: int, second: int) -> None:
+        """The same for a group of two operators: by pairs of their configs."""
+        shape = len(self.configs[first]), len(self.configs[second])
+        busy: Ints = np.zeros((*shape, self.num_devices), np.int64)
+        endings: Ints = np.zeros((2, *shape), np.int64)
+        for a, one in enumerate(self.configs[first]):
+            for b, other in enumerate(self.configs[second]):
+                group = _Group(self.problem, (first, second), (one, other))
+                busy[a, b], endings[:, a, b] = group.updates, group.endings
+        self.busy_pairs[first, second] = busy
+        alone = self.ending[first][:, None], self.ending[second][None, :]
+        self.ending_pairs[first, second] = np.maximum(endings[0], alone[0]), np.maximum(endings[1], alone[1])
 
     def _add_edge(self, edge: Edge, known: dict[object, tuple[Ints, Ints]]) -> None:
         pair, graph = (edge.src, edge.dst), self.problem.graph

@@ -27,7 +27,7 @@ def symmetries(problem: Problem, configs: Sequence[Sequence[ParallelConfig]]) ->
         configs: for each operator, those that it may take.
     """
     numbers = [{config: c for c, config in enumerate(members)} for members in configs]
-    found = []
+    found: list[list[list[int]]] = []
     for tried, renumbering in enumerate(automorphisms(problem)):
         if tried >= MAX_RENUMBERINGS or len(found) >= MAX_SYMMETRIES:
             break

@@ -47,7 +47,8 @@ def listed_configs(space: SoapSpace, operator: int, max_configs: int) -> list[Pa
     if space.is_enumerable:
         count = space.num_configs(operator)
         return [space.config(operator, c) for c in range(count)] if count <= max_configs else None
-    devices, configs = range(space.topology.num_devices), []
+    devices = range(space.topology.num_devices)
+    configs: list[ParallelConfig] = []
     for degrees in space.degree_tuples(operator):
         parts = math.prod(degrees)
         is_free = space.variant == "free"
@@ -242,7 +243,7 @@ class SearchTree:
             partial=np.concatenate([self.root[None], np.zeros((depths, num_bounds), np.int64)]),
             children=np.zeros((depths, most), np.int32),
             bound=np.zeros((depths, most), np.int64),
-            count=np.zeros(depths, np.int64),
+            num_children=np.zeros(depths, np.int64),
             cursor=np.zeros(depths, np.int64),
             choice=np.zeros(depths, np.int32),
             share=np.array(share, np.int64),
@@ -290,7 +291,7 @@ class Branching(Walk):
         left = [
             int(tree.bound[depth, tree.cursor[depth]])
             for depth in range(int(self._seen[T_DEPTH]) + 1)
-            if tree.cursor[depth] < tree.count[depth]
+            if tree.cursor[depth] < tree.num_children[depth]
         ]
         return min(left, default=None)
 

@@ -25,7 +25,7 @@ T_DEPTH, T_NODES, T_SIMULATIONS, T_CUTOFFS, T_TASKS, T_IMPROVEMENTS, T_BEST_COST
 T_INNER = 9  # of an enumeration: the last operator's next config
 TREE_ENTRIES = 10
 
-NEVER = np.iinfo(np.int64).max
+NEVER = 2**63 - 1
 
 
 class Options(NamedTuple):
@@ -52,7 +52,7 @@ class Tree(NamedTuple):
     partial: Ints  # (n + 1, K) bounds by the choices before a depth
     children: Lists  # (n, most configs) configs still to be chosen at a depth, the least bound first
     bound: Ints  # (n, most configs) their bounds, ns
-    count: Ints  # (n,) how many
+    num_children: Ints  # (n,) how many
     cursor: Ints  # (n,) the next one
     choice: Lists  # (n,) configs chosen
     share: Ints  # (3,) at depth share[0], children share[1], share[1] + share[2], ... are this search's
@@ -69,13 +69,10 @@ def put(tb, rows, st, op, i, c, cutoff):
 @kernel
 def is_accepted(st, op, i, c):
     """Whether operator ``i`` has config ``c``."""
-    home = st.block[i, SEG]
-    if st.block[i, ROW] != op.row[c]:
-        return False
-    for k in range(st.block[i, PARTS]):
-        if st.arena[home + k] != op.devices[c, k]:
-            return False
-    return True
+    is_same, home = st.block[i, ROW] == op.row[c], st.block[i, SEG]
+    for k in range(op.parts[c]):
+        is_same = is_same and st.arena[home + k] == op.devices[c, k]
+    return is_same
 
 
 @kernel
@@ -157,7 +154,7 @@ def expand(op, tr, depth, limit, scale):
             k -= 1
         bounds[depth, k], children[depth, k] = bound, c
         count += 1
-    tr.count[depth], tr.cursor[depth] = count, 0
+    tr.num_children[depth], tr.cursor[depth] = count, 0
 
 
 @kernel
@@ -196,8 +193,8 @@ def branch(tb, rows, st, op, tr, scale, count, max_nodes, seen, improvements, be
     while seen[T_DEPTH] >= 0 and seen[T_SIMULATIONS] < count and seen[T_NODES] < max_nodes:
         depth, limit = seen[T_DEPTH], limit_of(seen)
         number = tr.cursor[depth]
-        if number >= tr.count[depth] or tr.bound[depth, number] > limit:
-            tr.cursor[depth] = tr.count[depth]
+        if number >= tr.num_children[depth] or tr.bound[depth, number] > limit:
+            tr.cursor[depth] = tr.num_children[depth]
             seen[T_DEPTH] -= 1
             continue
         if tr.share[0] == depth and number % tr.share[2] != tr.share[1]:
