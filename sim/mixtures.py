@@ -9,6 +9,9 @@ from sim.additive_bounds import WEIGHT_BITS, AdditiveBounds, Network, Path
 from sim.cost_to_go import cost_to_go
 from sim.degree_bounds import Ints
 
+TOLERANCE = 2e-4
+"""The method ends when the least sums are so close to what the linear program hopes for; weights are rounded."""
+
 Mixture = list[tuple[int, int | Path]]
 """Weights, and the devices and paths that have them."""
 
@@ -40,11 +43,12 @@ def mixtures(
         if path not in parts:
             parts.append(path)
             networks.append(bounds.network([(whole, path)]))
-        mixture = _best_weights(bounds, parts, networks, choices)
+        highest, mixture = _best_weights(bounds, parts, networks, choices)
         network = bounds.network(mixture)
         choice = least_choice(network, order)
         found.append((bounds.value(network, choice) / whole, mixture))
-        if choice in choices and bounds.longest_path(choice) in parts:
+        is_close = max(value for value, _ in found) >= (1 - TOLERANCE) * highest
+        if is_close and bounds.longest_path(choice) in parts:
             break
         choices.append(choice)
     found.sort(key=lambda entry: -entry[0])
@@ -81,8 +85,8 @@ def least_choice(network: Network, order: Sequence[int]) -> list[int]:
 
 def _best_weights(
     bounds: AdditiveBounds, parts: Sequence[int | Path], networks: Sequence[Network], choices: Sequence[Sequence[int]]
-) -> Mixture:
-    """The weights for which the least sum over some choices is greatest, rounded."""
+) -> tuple[float, Mixture]:
+    """The greatest least sum over some choices, ns, and the weights that reach it, rounded."""
     whole = 1 << WEIGHT_BITS
     times = np.array([[bounds.value(network, choice) / whole for network in networks] for choice in choices])
     scale = max(times.max(), 1.0)
@@ -99,4 +103,5 @@ def _best_weights(
     weights = np.floor(exact).astype(np.int64)
     for number in np.argsort(weights - exact)[: whole - int(weights.sum())]:
         weights[number] += 1
-    return [(int(weight), part) for weight, part in zip(weights, parts, strict=True) if weight > 0]
+    mixture = [(int(weight), part) for weight, part in zip(weights, parts, strict=True) if weight > 0]
+    return scale * float(program.x[-1]), mixture
