@@ -71,7 +71,7 @@ def scarce_topology() -> DeviceTopology:
     names = [f"d{d}" for d in range(3)]
     return topologies.explicit(
         name="scarce",
-        devices=[{"name": name, "kind": "p100", "node": 0, "memory_gb": 0.02} for name in names],
+        devices=[{"name": name, "kind": "p100", "node": 0, "memory_gb": 0.012} for name in names],
         switches=[],
         connections=[
             {"src": a, "dst": b, "bandwidth_gb_per_s": 10.0, "latency_us": 1.0} for a in names for b in names if a != b
