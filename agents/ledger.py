@@ -18,6 +18,7 @@ from sim.problem import Problem
 from sim.simulation import Proposal, Simulation
 from sim.strategies import start_strategy
 from sim.strategy import ParallelConfig, Strategy
+from sim.tree import Walk
 
 REPORT_INTERVAL_S = 0.1
 WALK_INTERVAL_S = 0.05
@@ -111,6 +112,11 @@ class Ledger:
     def best_ns(self) -> int:
         """Cost of the best strategy; that of data parallelism as long as nothing was priced."""
         return self._best[1] if self._best is not None else self._data_parallel_ns
+
+    @property
+    def fits(self) -> bool:
+        """Whether the best strategy fits the devices' memory."""
+        return self._best is not None and self._best[0] == 0
 
     @property
     def best_strategy(self) -> Strategy:
@@ -320,6 +326,15 @@ class Ledger:
             steps = self._pay(scan.walk, scan.left, lambda: list(scan.simulation.configs))
             is_better = is_better or bool(steps.improvements)
         return is_better
+
+    def finish(self, walk: Walk) -> None:
+        """Let an exact search go on to its end, and pay for it.
+
+        Raises:
+            BudgetExhausted: nothing is left.
+        """
+        while not walk.is_done:
+            self._pay(walk.walk, MAX_STEPS_AT_ONCE, lambda: walk.best_configs)
 
     def _pay(self, walk: Callable[[int], Steps], count: int, best_configs: Callable[[], list[ParallelConfig]]) -> Steps:
         """Let something compiled make up to ``count`` pricings, as many as take a moment, and pay for them."""

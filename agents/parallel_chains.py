@@ -1,14 +1,14 @@
 """Parallel chains: several searches at the same time, which share one budget."""
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
-from contextlib import suppress
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
 from agents.agent import Agent
 from agents.errors import AgentError
-from agents.ledger import REPORT_INTERVAL_S, BudgetExhausted, Ledger
+from agents.ledger import Ledger
+from agents.threads import run_on_threads
 from sim.problem import Problem
 
 
@@ -34,38 +34,7 @@ class ParallelChains(Agent):
 
     def run(self, problem: Problem, ledger: Ledger) -> None:
         """All searches, and then what they found."""
-        _make_shared(problem)
         parts = ledger.split(self.num_chains, rounds=-(-self.num_chains // self.num_threads))
         seeds = np.random.SeedSequence(self.seed).generate_state(len(parts)).tolist()
-        agents = [self.search_of_seed(seed=seed) for seed in seeds]
-        with ThreadPoolExecutor(self.num_threads) as pool:
-            running = [pool.submit(_run, *both, problem) for both in zip(agents, parts, strict=True)]
-            try:
-                _wait(running, ledger, parts)
-            finally:
-                for part in parts:
-                    part.stop()
-                wait(running)
-                ledger.merge(parts)
-
-
-def _make_shared(problem: Problem) -> None:
-    """What all searches read, and would otherwise make at the same time."""
-    for cached in (problem.tables, problem.rows, problem.choices, problem.data_parallel, problem.data_parallel_ns):
-        assert cached is not None
-
-
-def _run(agent: Agent, ledger: Ledger, problem: Problem) -> None:
-    ledger.start()
-    with suppress(BudgetExhausted):
-        agent.run(problem, ledger)
-
-
-def _wait(running: Sequence[Future[None]], ledger: Ledger, parts: Sequence[Ledger]) -> None:
-    """Report the progress until all are done; raises what one of them raised."""
-    left = set(running)
-    while left:
-        done, left = wait(left, timeout=REPORT_INTERVAL_S, return_when=FIRST_EXCEPTION)
-        for future in done:
-            future.result()
-        ledger.report_with(parts)
+        searches = [partial(self.search_of_seed(seed=seed).run, problem) for seed in seeds]
+        run_on_threads(searches, parts, ledger, num_threads=self.num_threads)

@@ -46,7 +46,7 @@ class Record:
         data_parallel_ms: iteration time of data parallelism.
         best_ms: iteration time of the strategy found (or priced), by full simulation.
         speedup: the first over the second.
-        lower_bound_ms: no strategy of the space is faster (``sim.bounds``).
+        lower_bound_ms: no strategy of the space is faster (``sim.bounds``), or none that fits (an exact search).
         simulations: priced strategies, those cut off early included.
         cutoffs: pricings that stopped once they were proven too slow.
         search_seconds: wall-clock time of the search.
@@ -142,7 +142,7 @@ def make_record(
         versions={"python": platform.python_version()} | {name: version(name) for name in PACKAGES},
         commit=commit(),
         data_parallel_ms=problem.data_parallel_ns / NS_PER_MS,
-        lower_bound_ms=lower_bound_ns(problem) / NS_PER_MS,
+        lower_bound_ms=max(lower_bound_ns(problem) / NS_PER_MS, _proven_ms(result)),
         simulations=result.simulations if result else 0,
         cutoffs=result.cutoffs if result else 0,
         search_seconds=result.seconds if result else 0.0,
@@ -171,6 +171,11 @@ def priced(problem: Problem, simulation: Simulation) -> dict[str, Any]:
         "communication_bytes": simulation.communication_bytes,
         "compute_ms": simulation.compute_ns / NS_PER_MS,
     }
+
+
+def _proven_ms(result: "SearchResult | None") -> float:
+    """What an exact search proved (``agents.branch_and_bound``)."""
+    return float(result.notes.get("lower_bound_ms", 0.0)) if result else 0.0
 
 
 def commit() -> str | None:

@@ -10,14 +10,17 @@ from hydra.utils import instantiate
 
 from agents.agent import Agent, SearchResult
 from agents.budget import Budget
+from sim import topologies
 from sim.bounds import lower_bound_ns
 from sim.models.lenet import lenet
 from sim.problem import Problem
+from sim.space import SoapSpace
 from sim.task_graph_builder import build_task_graph
-from sim.topology import load_topology
+from sim.topology import DeviceTopology, load_topology
 
 CONF = Path(__file__).parents[2] / "experiments" / "conf"
-AGENTS = sorted(path.stem for path in (CONF / "agent").glob("*.yaml"))
+EVERY = sorted(path.stem for path in (CONF / "agent").glob("*.yaml"))
+AGENTS = [name for name in EVERY if name != "exhaustive"]  # which refuses the spaces of these models
 MODELS = sorted(path.stem for path in (CONF / "model").glob("*.yaml"))
 NUM_DEVICES = 4
 SIMULATIONS = 300  # more than PPO gathers before its first update
@@ -49,6 +52,46 @@ def test_an_agent_finds_within_its_budget_a_strategy_that_full_simulation_confir
     assert 1 <= result.simulations <= SIMULATIONS
     assert lower_bound_ns(problem) <= result.cost_ns == task_graph.simulate()
     assert result.fits_memory == fits
+
+
+@pytest.fixture(scope="module")
+def proven() -> tuple[Problem, int]:
+    """Whole operators of LeNet on three devices whose memory is scarce, and the cost of the best that fits."""
+    graph, topology = lenet(num_devices=3), scarce_topology()
+    problem = Problem(graph, topology, space=SoapSpace(graph, topology, dims="O"))
+    result = searcher("exhaustive").search(problem, Budget(simulations=10**6))
+
+    assert result.notes["enumerated"] == 3 ** len(graph)
+    assert result.fits_memory
+    return problem, result.cost_ns
+
+
+def scarce_topology() -> DeviceTopology:
+    """Three devices, joined alike, none of which holds all of LeNet."""
+    names = [f"d{d}" for d in range(3)]
+    return topologies.explicit(
+        name="scarce",
+        devices=[{"name": name, "kind": "p100", "node": 0, "memory_gb": 0.012} for name in names],
+        switches=[],
+        connections=[
+            {"src": a, "dst": b, "bandwidth_gb_per_s": 10.0, "latency_us": 1.0} for a in names for b in names if a != b
+        ],
+        reading="routed",
+    )
+
+
+@pytest.mark.parametrize("agent", EVERY)
+def test_an_agent_reports_no_less_than_the_proven_optimum_of_what_fits(proven: tuple[Problem, int], agent: str) -> None:
+    problem, optimum_ns = proven
+    result = searcher(agent).search(problem, Budget(simulations=SIMULATIONS))
+    task_graph = build_task_graph(problem, result.strategy)
+    capacities = [device.memory_bytes for device in problem.topology.devices]
+    fits = all(used <= held for used, held in zip(task_graph.memory_bytes, capacities, strict=True))
+    is_inside = all(problem.space.has(i, config) for i, config in enumerate(result.strategy.configs))
+
+    assert result.cost_ns == task_graph.simulate()
+    assert result.fits_memory == fits
+    assert result.cost_ns >= optimum_ns or not fits or not is_inside
 
 
 @pytest.mark.parametrize("agent", AGENTS)
