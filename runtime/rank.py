@@ -1,5 +1,6 @@
 """Rank: runs one rank's share of a program, iteration by iteration."""
 
+import os
 from dataclasses import replace
 
 import numpy as np
@@ -105,6 +106,7 @@ class Rank:
         self._log.restart()
         for step in self._steps:
             self._log.step = step.number
+            os.sched_yield()  # to the threads that move messages, see background_threads
             self._messages.post_before(step)
             self._run(step, iteration)
         for pull in self._pulled:

@@ -8,6 +8,8 @@ import torch
 from torch import Tensor
 from torch import distributed as dist
 
+from runtime.background_threads import background_threads
+
 
 class Handle(Protocol):
     """Something under way."""
@@ -64,8 +66,9 @@ class DistributedTransport:
         self.rank = dist.get_rank()
         self.is_ordered = dist.get_backend() == "nccl"
         # Every rank creates every group, also those that it is not in: torch.distributed asks for it.
-        self._exchanges = {ranks: dist.new_group(list(ranks), timeout=timeout) for ranks in rank_sets}
-        self._synchronisations = {ranks: dist.new_group(list(ranks), timeout=timeout) for ranks in rank_sets}
+        with background_threads():
+            self._exchanges = {ranks: dist.new_group(list(ranks), timeout=timeout) for ranks in rank_sets}
+            self._synchronisations = {ranks: dist.new_group(list(ranks), timeout=timeout) for ranks in rank_sets}
 
     def send(self, tensor: Tensor, rank: int, tag: int) -> Handle:
         """See ``Transport``."""
