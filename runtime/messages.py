@@ -91,7 +91,10 @@ def packed(tensors: Sequence[Tensor]) -> Tensor:
     """Tensors one behind another; without a copy if there is only one and it is contiguous."""
     if len(tensors) == 1:
         return tensors[0].reshape(-1).contiguous()  # of a strided vector, reshape is a strided view
-    return torch.cat([tensor.reshape(-1) for tensor in tensors])
+    vector = tensors[0].new_empty(sum(tensor.numel() for tensor in tensors))
+    for piece, tensor in zip(unpacked(vector, tensors), tensors, strict=True):
+        piece.copy_(tensor)
+    return vector
 
 
 def unpacked(vector: Tensor, like: Sequence[Tensor]) -> list[Tensor]:
