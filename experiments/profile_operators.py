@@ -7,6 +7,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import closing
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -58,12 +59,12 @@ def main(cfg: DictConfig) -> None:
                 dtype=dtype,
                 options=construct(cfg, "profiler"),
             )
-            profiler.neighbours = make_neighbours(cfg, profiler, num_devices=space.topology.num_devices)
             measurements = all_measurements(space, profiler, list_of(cfg, "update_kb", int), in_company=in_company(cfg))
             needed = {key: None for keys, _ in measurements for key in keys}
             num_known = len(needed.keys() & database.keys(profiler.platform))
-            measure_all(measurements, database, profiler, console)
-            profiler.neighbours.close()
+            neighbours = make_neighbours(cfg, profiler, num_devices=space.topology.num_devices)
+            with closing(neighbours) as profiler.neighbours:
+                measure_all(measurements, database, profiler, console)
             timings = database.timings().get(profiler.platform, {})
             timings = {key: timings[key] for key in needed if key in timings}
             folder.write_csv(f"timings_{dtype}.csv", COLUMNS, timing_rows({profiler.platform: timings}))
