@@ -29,8 +29,10 @@ from sim.costs.timing import TASK_KEY, Timing, update_key
 from sim.costs.timing_database import TimingDatabase
 from sim.costs.timing_file import COLUMNS, timing_rows
 from sim.device_kind import DEVICE_KINDS
-from sim.operator_graph import OperatorGraph
+from sim.flows import weight_interval
+from sim.operator_graph import BYTES_PER_ELEMENT, Operator, OperatorGraph
 from sim.space import SoapSpace
+from sim.strategy import ParallelConfig
 
 BYTES_PER_KB = 1000
 
@@ -107,16 +109,27 @@ def all_measurements(
         in_company: all operators have a part in each measurement of parts, else each part is measured by itself.
     """
     measurements: list[Measurement] = [((TASK_KEY,), partial(timed_tasks, profiler))]
-    for size in update_kb:
+    for size in [] if in_company else update_kb:
         measurements.append(((update_key(size * BYTES_PER_KB),), partial(timed_update, profiler, size * BYTES_PER_KB)))
     if in_company:
         rounds = company_rounds(space)
     else:
         rounds = [{shape.operator: shape.degrees} for shape in part_shapes(space.graph, space)]
     for shapes in rounds:
-        keys = tuple(dict.fromkeys(part_key(space.graph.operators[p], degrees) for p, degrees in shapes.items()))
-        measurements.append((keys, partial(timed_parts, profiler, space.graph, shapes)))
+        keys = {part_key(space.graph.operators[p], degrees): None for p, degrees in shapes.items()}
+        if in_company:
+            sizes = (part_weight_bytes(space.graph.operators[p], degrees) for p, degrees in shapes.items())
+            keys |= {update_key(size * profiler.itemsize // BYTES_PER_ELEMENT): None for size in sizes if size}
+        measurements.append((tuple(keys), partial(timed_parts, profiler, space.graph, shapes)))
     return measurements
+
+
+def part_weight_bytes(operator: Operator, degrees: tuple[int, ...]) -> int:
+    """Weights of one part, in fp32; 0 if it has none."""
+    if operator.weight is None:
+        return 0
+    low, high = weight_interval(operator, ParallelConfig(degrees, (0,)), 0)
+    return (high - low) * operator.weight.elements_per_unit * BYTES_PER_ELEMENT
 
 
 def company_rounds(space: SoapSpace) -> list[dict[int, tuple[int, ...]]]:
@@ -137,10 +150,13 @@ def timed_update(profiler: Profiler, num_bytes: int) -> dict[str, Timing]:
 
 
 def timed_parts(profiler: Profiler, graph: OperatorGraph, shapes: dict[int, tuple[int, ...]]) -> dict[str, Timing]:
-    """The times of parts under their keys; where several have the same, of the median one."""
+    """The times of parts and their weights' updates under their keys; where several have one key, the median one's."""
     by_key: dict[str, list[Timing]] = {}
-    for position, timing in profiler.time_parts(graph, shapes).items():
+    parts, updates = profiler.time_parts(graph, shapes)
+    for position, timing in parts.items():
         by_key.setdefault(part_key(graph.operators[position], shapes[position]), []).append(timing)
+    for num_bytes, timing in updates:
+        by_key.setdefault(update_key(num_bytes), []).append(timing)
     for timings in by_key.values():
         timings.sort(key=lambda timing: timing.forward_ns + timing.backward_ns)
     return {key: timings[(len(timings) - 1) // 2] for key, timings in by_key.items()}

@@ -13,17 +13,12 @@ from statistics import median, variance
 from typing import TypeAlias
 
 import torch
-from torch import Tensor
 
 from runtime.errors import RuntimeRoomError
-from runtime.exchange import Alone, Exchanger
 from runtime.host_memory import keep_freed_memory
-from runtime.lone_transport import Echo
 from runtime.neighbours import Neighbours
-from runtime.part_function import run_parts
-from runtime.rank_exchanger import RankExchanger
 from runtime.stopwatch import CpuStopwatch, GpuStopwatch, Stopwatch, cpu_name
-from runtime.synthetic_part import make_part
+from runtime.timed_part import TimedPart
 from sim.costs.timing import Platform, Timing
 from sim.operator_graph import OperatorGraph
 
@@ -59,6 +54,10 @@ class ProfilerOptions:
     flush_mb: int
 
 
+Repeat: TypeAlias = Callable[[], list[tuple[float, float]]]
+"""Does a job once; see ``Profiler.repetition``."""
+
+
 class Profiler:
     """Times parts and updates on one platform.
 
@@ -75,6 +74,7 @@ class Profiler:
     Attributes:
         device: where parts are computed.
         platform: what the times hold for.
+        itemsize: bytes of an element.
         neighbours: compute beside parts of split operators and updates; none at first.
 
     Raises:
@@ -88,6 +88,7 @@ class Profiler:
         if dtype not in DTYPES or (dtype == "tf32" and not is_gpu):
             raise RuntimeRoomError(f"dtype={dtype}: give fp32 or bf16, or on cuda tf32")
         self.options, self.device, self._dtype = options, torch.device(device), DTYPES[dtype]
+        self.itemsize = self._dtype.itemsize
         self._stopwatch: Stopwatch
         if is_gpu:
             torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = dtype == "tf32"
@@ -100,12 +101,15 @@ class Profiler:
         self.neighbours: Neighbours | None = None
         self._flush = torch.zeros(max(1, options.flush_mb * 10**6 // 4), device=self.device)
 
-    def time_parts(self, graph: OperatorGraph, shapes: Mapping[int, tuple[int, ...]]) -> dict[int, Timing]:
-        """The times of one part in the middle of each of some operators.
+    def time_parts(
+        self, graph: OperatorGraph, shapes: Mapping[int, tuple[int, ...]]
+    ) -> tuple[dict[int, Timing], list[tuple[int, Timing]]]:
+        """The times of one part in the middle of each of some operators, and of the updates of their weights.
 
-        All go forward in the graph's order, then backward in the reverse one, and so again: each part finds the caches
-        as those of the others leave them, as in an iteration. Before a part by itself, memory is written instead.
-        The other parts of a split operator compute at the same time: so do the neighbours, if there are any.
+        All go forward in the graph's order, then backward in the reverse one, then update their weights, and so again:
+        each part finds the caches as those of the others leave them, as in an iteration. Before a part by itself,
+        memory is written instead. The other parts of a split operator compute at the same time: so do the neighbours,
+        if there are any.
 
         A softmax ends in its cross-entropy, as the simulator prices it; every other kind is read by somebody.
         Weights that other operators share have a gradient already, to which backward adds.
@@ -115,11 +119,15 @@ class Profiler:
             shapes: for the position of each operator, the degrees of the part.
 
         Returns:
-            The times by the operator's position.
+            The times by the operator's position; bytes of weights and the times of their updates.
         """
         is_split = any(math.prod(degrees) > 1 for degrees in shapes.values())
+        timed = self._timed(graph, shapes)
         with self._neighbours_at((graph, shapes), if_=is_split):
-            return dict(zip(sorted(shapes), self._repeat(self.repetition((graph, shapes))), strict=True))
+            timings = self._repeat(self._round(timed))
+        sizes = [part.weight_bytes for part in timed if part.weight_bytes]
+        updates = list(zip(sizes, timings[len(shapes) :], strict=True))
+        return dict(zip(sorted(shapes), timings[: len(shapes)], strict=True)), updates
 
     def time_update(self, num_bytes: int) -> Timing:
         """The time of an SGD update of one tensor of weights, while neighbours update theirs."""
@@ -127,32 +135,33 @@ class Profiler:
             (timing,) = self._repeat(self.repetition(num_bytes))
         return timing
 
-    def repetition(self, job: Job) -> Callable[[], list[tuple[float, float]]]:
-        """What does a job once and returns forward and backward time of each of its parts, ns."""
-        return self._update(job) if isinstance(job, int) else self._parts(*job)
+    def repetition(self, job: Job) -> Repeat:
+        """What does a job once and returns forward and backward time of each of its parts, and of updates, ns."""
+        return self._update(job) if isinstance(job, int) else self._round(self._timed(*job))
 
     def _neighbours_at(self, job: Job, *, if_: bool) -> AbstractContextManager[None]:
         return self.neighbours.busy(job) if if_ and self.neighbours else nullcontext()
 
-    def _parts(
-        self, graph: OperatorGraph, shapes: Mapping[int, tuple[int, ...]]
-    ) -> Callable[[], list[tuple[float, float]]]:
-        flush = self._write_memory if len(shapes) == 1 else _do_nothing
-        timed = [
-            _TimedPart(graph, position, shapes[position], dtype=self._dtype, device=self.device)
+    def _timed(self, graph: OperatorGraph, shapes: Mapping[int, tuple[int, ...]]) -> list[TimedPart]:
+        return [
+            TimedPart(graph, position, shapes[position], dtype=self._dtype, device=self.device)
             for position in sorted(shapes)
         ]
+
+    def _round(self, timed: Sequence[TimedPart]) -> Repeat:
+        flush = self._write_memory if len(timed) == 1 else _do_nothing
 
         def repeat() -> list[tuple[float, float]]:
             for part in timed:
                 part.prepare()
             forwards = [part.forward(self._stopwatch, flush) for part in timed]
             backwards = [part.backward(self._stopwatch, flush) for part in reversed(timed)]
-            return list(zip(forwards, reversed(backwards), strict=True))
+            updates = [(part.update(self._stopwatch), 0.0) for part in timed if part.weight_bytes]
+            return [*zip(forwards, reversed(backwards), strict=True), *updates]
 
         return repeat
 
-    def _update(self, num_bytes: int) -> Callable[[], list[tuple[float, float]]]:
+    def _update(self, num_bytes: int) -> Repeat:
         num_elements = max(1, num_bytes // self._dtype.itemsize)
         weight, gradient = (torch.zeros(num_elements, dtype=self._dtype, device=self.device) for _ in range(2))
 
@@ -165,7 +174,7 @@ class Profiler:
     def _write_memory(self) -> None:
         self._flush.add_(1)
 
-    def _repeat(self, repeat: Callable[[], list[tuple[float, float]]]) -> list[Timing]:
+    def _repeat(self, repeat: Repeat) -> list[Timing]:
         """Times of what a repetition times: forward and backward of each of several parts."""
         options = self.options
         times: list[list[tuple[float, float]]] = []
@@ -190,50 +199,6 @@ class Profiler:
         middle = median(totals)
         deviation = NORMAL_DEVIATION * median(abs(total - middle) for total in totals)
         return MEDIAN_ERROR * deviation / math.sqrt(len(totals)) <= self.options.max_error * middle
-
-
-class _TimedPart:
-    """A part that is computed again and again."""
-
-    def __init__(
-        self,
-        graph: OperatorGraph,
-        position: int,
-        degrees: tuple[int, ...],
-        *,
-        dtype: torch.dtype,
-        device: torch.device,
-    ) -> None:
-        operator = graph.operators[position]
-        self._part = make_part(graph, position, degrees, dtype=dtype, device=device)
-        num_parts = math.prod(degrees[dim] for dim in operator.exchange.across) if operator.exchange else 1
-        # The executor's own way to meet other ranks, all but the messages, which the simulator prices.
-        self._exchanger: Exchanger = RankExchanger(range(num_parts), Echo()) if num_parts > 1 else Alone()
-        self._is_shared = operator.weight is not None and operator.weight.group != operator.name
-        self._roots: list[Tensor] = []
-
-    def prepare(self) -> None:
-        """Gradients as before an iteration."""
-        for tensor in self._part.inputs:
-            tensor.grad = None
-        for weight in self._part.weights:
-            weight.grad = torch.zeros_like(weight) if self._is_shared else None
-
-    def forward(self, stopwatch: Stopwatch, flush: Callable[[], None]) -> float:
-        """Time of the forward pass, ns."""
-        flush()
-        taken_ns, (outputs,) = stopwatch(lambda: run_parts([self._part], self._exchanger))
-        self._roots = [output for output in outputs if output.requires_grad]
-        return taken_ns
-
-    def backward(self, stopwatch: Stopwatch, flush: Callable[[], None]) -> float:
-        """Time of the backward pass after it, ns; 0 if there is none."""
-        roots, self._roots = self._roots, []
-        if not roots:
-            return 0.0
-        flush()  # between its forward and its backward task, much else is computed
-        gradients = [None if self._part.is_terminal else torch.ones_like(root) for root in roots]
-        return stopwatch(lambda: torch.autograd.backward(roots, gradients))[0]
 
 
 def _do_nothing() -> None:

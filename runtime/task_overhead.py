@@ -35,7 +35,7 @@ def time_tasks(profiler: Profiler, *, num_repeats: int) -> Timing:
         num_repeats: iterations of each chain.
     """
     short, long = (_iterations(profiler, _chain(length), num_repeats) for length in (SHORT, LONG))
-    own = _warm(profiler).time_parts(_chain(SHORT), {1: (1, 1)})[1]
+    own = _warm(profiler).time_parts(_chain(SHORT), {1: (1, 1)})[0][1]
     num_tasks = 2 * (LONG - SHORT)
     share = max(0.0, (median(long) - median(short) - (LONG - SHORT) * (own.forward_ns + own.backward_ns)) / num_tasks)
     spread = (variance(long) + variance(short)) / num_tasks**2

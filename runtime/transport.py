@@ -1,5 +1,6 @@
 """Transport: how a rank's tensors reach other ranks; ``DistributedTransport`` is torch.distributed's way."""
 
+import os
 from collections.abc import Sequence
 from datetime import timedelta
 from typing import Any, Protocol
@@ -85,7 +86,13 @@ class DistributedTransport:
     def all_to_all(self, tensor: Tensor, ranks: tuple[int, ...]) -> Tensor:
         """See ``Transport``."""
         received = torch.empty_like(tensor)
-        dist.all_to_all_single(received, tensor, group=self._exchanges[ranks])
+        handle = dist.all_to_all_single(received, tensor, group=self._exchanges[ranks], async_op=True)
+        assert handle is not None
+        if not self.is_ordered and not os.environ.get("NOSPIN"):
+            # Who sleeps finds a slower core afterwards: its caches may be switched off meanwhile.
+            while not handle.is_completed():
+                os.sched_yield()
+        handle.wait()
         return received
 
     def start_all_reduce(self, tensor: Tensor, ranks: tuple[int, ...]) -> Handle:
