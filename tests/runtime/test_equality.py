@@ -99,6 +99,18 @@ def test_a_split_trains_like_one_process(split: str, sync: Sync) -> None:
     assert_same_training(result, OPTIONS)
 
 
+@pytest.mark.parametrize("build", [image_model, recurrent_model])
+def test_gradients_with_messages_of_their_own_train_like_one_process(
+    build: Callable[[], OperatorGraph], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("runtime.messages.OWN_MESSAGE_BYTES", 100)
+    problem = Problem(build(), load_topology("cpu_host", num_devices=4))
+
+    result = run_in_threads(problem, problem.data_parallel, options=OPTIONS)
+
+    assert_same_training(result, OPTIONS)
+
+
 def test_shared_weights_are_reduced_over_all_devices_that_hold_them() -> None:
     build, configs = SPLITS["shared weights on disjoint devices"]
     problem = Problem(build(), load_topology("cpu_host", num_devices=4))
