@@ -13,12 +13,13 @@ from statistics import median, variance
 from typing import TypeAlias
 
 import torch
+from torch import Tensor
 
 from runtime.errors import RuntimeRoomError
 from runtime.host_memory import keep_freed_memory
 from runtime.neighbours import Neighbours
 from runtime.stopwatch import CpuStopwatch, GpuStopwatch, Stopwatch, cpu_name
-from runtime.timed_part import TimedPart
+from runtime.timed_part import TimedPart, WeightKey
 from sim.costs.timing import Platform, Timing
 from sim.operator_graph import OperatorGraph
 
@@ -143,8 +144,9 @@ class Profiler:
         return self.neighbours.busy(job) if if_ and self.neighbours else nullcontext()
 
     def _timed(self, graph: OperatorGraph, shapes: Mapping[int, tuple[int, ...]]) -> list[TimedPart]:
+        shared: dict[WeightKey, tuple[Tensor, ...]] = {}
         return [
-            TimedPart(graph, position, shapes[position], dtype=self._dtype, device=self.device)
+            TimedPart(graph, position, shapes[position], dtype=self._dtype, device=self.device, shared=shared)
             for position in sorted(shapes)
         ]
 

@@ -2,6 +2,8 @@
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
+from typing import TypeAlias
 
 import torch
 from torch import Tensor
@@ -14,6 +16,9 @@ from runtime.stopwatch import Stopwatch
 from runtime.synthetic_part import make_part
 from sim.operator_graph import OperatorGraph
 
+WeightKey: TypeAlias = tuple[str, tuple[tuple[int, ...], ...]]
+"""A weight group, and the sizes of a part's tensors."""
+
 
 class TimedPart:
     """The part in the middle of an operator.
@@ -24,9 +29,10 @@ class TimedPart:
         degrees: parts along each of its dimensions.
         dtype: of all that are real.
         device: where it is computed.
+        shared: weights of operators before it, by their group and sizes: it uses the same and updates only its own.
 
     Attributes:
-        weight_bytes: of its weights.
+        weight_bytes: of the weights that it updates.
     """
 
     def __init__(
@@ -37,6 +43,7 @@ class TimedPart:
         *,
         dtype: torch.dtype,
         device: torch.device,
+        shared: dict[WeightKey, tuple[Tensor, ...]],
     ) -> None:
         operator = graph.operators[position]
         self._part = make_part(graph, position, degrees, dtype=dtype, device=device)
@@ -45,7 +52,12 @@ class TimedPart:
         self._exchanger: Exchanger = RankExchanger(range(num_parts), Echo()) if num_parts > 1 else Alone()
         self._is_shared = operator.weight is not None and operator.weight.group != operator.name
         self._roots: list[Tensor] = []
-        self.weight_bytes = sum(weight.nbytes for weight in self._part.weights)
+        own = self._part.weights
+        if operator.weight is not None:
+            key = operator.weight.group, tuple(tuple(weight.shape) for weight in own)
+            self._part = replace(self._part, weights=shared.setdefault(key, own))
+        self._updated = own if self._part.weights is own else ()
+        self.weight_bytes = sum(weight.nbytes for weight in self._updated)
 
     def prepare(self) -> None:
         """Gradients as before an iteration."""
@@ -74,7 +86,7 @@ class TimedPart:
         """Time of the update of its weights, ns; by 0, so that they stay what they are."""
 
         def update() -> None:
-            for weight in self._part.weights:
+            for weight in self._updated:
                 if weight.grad is not None:
                     weight.add_(weight.grad, alpha=0.0)
 
