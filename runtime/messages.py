@@ -64,9 +64,10 @@ class Messages:
     def start_all_reduce(self, step: ReduceStep, tensors: Sequence[Tensor]) -> None:
         """Start to sum tensors over a step's ranks; they may be overwritten.
 
-        Those that are worth a message of their own are summed where they are, all others in one vector.
+        Those that are worth a message of their own are summed where they are if they can be, all others in one vector.
         """
-        sums = [tensor if tensor.is_contiguous() and tensor.nbytes >= OWN_MESSAGE_BYTES else None for tensor in tensors]
+        # The sizes are the same on all ranks, strides are not.
+        sums = [tensor.contiguous() if tensor.nbytes >= OWN_MESSAGE_BYTES else None for tensor in tensors]
         rest = [tensor for tensor, own in zip(tensors, sums, strict=True) if own is None]
         messages = [own for own in sums if own is not None]
         if rest:
