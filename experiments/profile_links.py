@@ -6,6 +6,7 @@ from pathlib import Path
 # This checkout before site-packages, where a stranger's package may be called `agents` too.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import Any
 
@@ -19,7 +20,7 @@ from experiments.construct import check_options, resolved
 from experiments.cores import check_cores
 from experiments.errors import OptionError
 from experiments.run_folder import RunFolder, write_whole
-from runtime.hop_profiler import profile_hops
+from runtime.hop_profiler import HopTimes, profile_hops
 from runtime.link_profiler import LinkTimes, profile_links
 from runtime.options import RankOptions
 from sim.collectives import ring_all_reduce_ns, ring_through
@@ -44,8 +45,14 @@ def main(cfg: DictConfig) -> None:
     with Console(stderr=True).status(f"timing messages between {cfg.num_ranks} ranks"):
         sizes = [size * BYTES_PER_KB for size in options["sizes_kb"]]
         times = profile_links(num_ranks=cfg.num_ranks, sizes=sizes, num_repeats=cfg.num_repeats, options=ranks)
-        hops = profile_hops(num_ranks=cfg.num_ranks, pairs=pairs, num_repeats=cfg.num_repeats, options=ranks)
-    links = [link([entry for entry in times if entry.ranks == pair], hops[pair]) for pair in pairs]
+        hop_sizes = [size * BYTES_PER_KB for size in options["hops_kb"]]
+        hops = profile_hops(
+            num_ranks=cfg.num_ranks, pairs=pairs, sizes=hop_sizes, num_repeats=cfg.num_repeats, options=ranks
+        )
+    links = [
+        link([entry for entry in times if entry.ranks == pair], hops[pair], takes_turns=cfg.transfers_occupy_devices)
+        for pair in pairs
+    ]
     keywords = measured_topology(
         name=cfg.name,
         num_devices=cfg.num_ranks,
@@ -61,19 +68,30 @@ def main(cfg: DictConfig) -> None:
     columns = ("first", "second", "num_bytes", "one_way_ns", "both_ways_ns", "exchange_ns", "all_reduce_ns")
     rows = ((*e.ranks, e.num_bytes, e.one_way_ns, e.both_ways_ns, e.exchange_ns, e.all_reduce_ns) for e in times)
     folder.write_csv("links.csv", columns, rows)
+    hop_rows = ((*pair, e.num_bytes, e.whole_ns, e.split_ns) for pair in pairs for e in hops[pair])
+    folder.write_csv("hops.csv", ("first", "second", "num_bytes", "whole_ns", "split_ns"), hop_rows)
     console.print(link_table(times, load_topology(str(output)), links))
+    console.print(hop_table(hops, links))
     console.print(f"topology {output}, files in {folder.label}", soft_wrap=True)
 
 
-def link(times: list[LinkTimes], hop_ns: float) -> Link:
-    """The line through the messages of one pair of ranks, raised to begin where the executor's smallest ones end."""
-    latency_ns, ns_per_byte = fit_line([(entry.num_bytes, entry.one_way_ns) for entry in times])
+def link(times: list[LinkTimes], hops: Sequence[HopTimes], *, takes_turns: bool) -> Link:
+    """The line through the executor's hops between one pair of ranks.
+
+    Args:
+        times: of messages by themselves, which say whether the two directions share one connection.
+        hops: in the executor.
+        takes_turns: two messages at once are simulated one after the other even where they have a connection each.
+    """
     largest = max(times, key=lambda entry: entry.num_bytes)
+    is_shared = largest.both_ways_ns > SHARED_RATIO * largest.one_way_ns
+    num_turns = 2 if is_shared or takes_turns else 1
+    points = [(hop.num_bytes, ns) for hop in hops for ns in (hop.whole_ns, hop.split_ns / num_turns) if ns > 0]
+    latency_ns, ns_per_byte = fit_line(points) if points else (0.0, 0.0)
     if ns_per_byte == 0.0:
         # So noisy that more bytes took no longer: what the largest message took is the most that a byte can take.
-        latency_ns, ns_per_byte = fit_line([(largest.num_bytes, largest.one_way_ns)])
-    is_shared = largest.both_ways_ns > SHARED_RATIO * largest.one_way_ns
-    return Link(times[0].ranks, max(latency_ns, hop_ns), ns_per_byte, is_shared)
+        ns_per_byte = largest.one_way_ns / largest.num_bytes
+    return Link(times[0].ranks, latency_ns, ns_per_byte, is_shared)
 
 
 def link_table(times: tuple[LinkTimes, ...], topology: DeviceTopology, links: list[Link]) -> Table:
@@ -98,6 +116,19 @@ def link_table(times: tuple[LinkTimes, ...], topology: DeviceTopology, links: li
     return table
 
 
+def hop_table(hops: Mapping[tuple[int, int], Sequence[HopTimes]], links: list[Link]) -> Table:
+    """What hops in the executor take, beside the simulator's message."""
+    table = Table(title="hops in the executor, us", title_justify="left", title_style="bold")
+    for column in ("ranks", "KB", "whole", "two of a split", "model, one"):
+        table.add_column(column, justify="right")
+    for line in links:
+        for hop in hops[line.devices]:
+            values = (hop.whole_ns, hop.split_ns, line.latency_ns + line.ns_per_byte * hop.num_bytes)
+            name = "-".join(map(str, line.devices))
+            table.add_row(name, f"{hop.num_bytes / BYTES_PER_KB:,.1f}", *(f"{value / 1000:,.0f}" for value in values))
+    return table
+
+
 def checked(cfg: DictConfig) -> dict[str, Any]:
     """The configuration, if it can be run.
 
@@ -111,9 +142,10 @@ def checked(cfg: DictConfig) -> dict[str, Any]:
         least = 2 if key == "num_ranks" else 1
         if type(options[key]) is not int or options[key] < least:
             raise OptionError(key, f"{options[key]!r} is not a whole number from {least} on")
-    sizes = options["sizes_kb"]
-    if not isinstance(sizes, list) or len(sizes) < 2 or not all(type(size) is int and size > 0 for size in sizes):
-        raise OptionError("sizes_kb", f"{sizes!r} is not a list of two or more whole numbers from 1 on")
+    for key in ("sizes_kb", "hops_kb"):
+        sizes = options[key]
+        if not isinstance(sizes, list) or len(sizes) < 2 or not all(type(size) is int and size > 0 for size in sizes):
+            raise OptionError(key, f"{sizes!r} is not a list of two or more whole numbers from 1 on")
     check_cores("num_ranks", options["num_ranks"], backend=options["backend"], oversubscribe=options["oversubscribe"])
     return options
 

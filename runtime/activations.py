@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import combinations
 
 import torch
 from torch import Tensor
@@ -38,25 +39,35 @@ class Gradient:
         box: of the tensor.
     """
 
-    __slots__ = ("_is_own", "box", "tensor")
+    __slots__ = ("_pieces", "box")
 
     def __init__(self, box: Box) -> None:
         self.box = box
-        self.tensor: Tensor | None = None
-        self._is_own = False
+        self._pieces: list[tuple[Box, Tensor]] = []
 
     def add(self, box: Box, gradient: Tensor) -> None:
-        """Add the gradient of one box; it may be kept, but is not modified."""
-        if box == self.box and not self._is_own:
-            self._is_own = self.tensor is not None
-            self.tensor = gradient if self.tensor is None else self.tensor + gradient
-            return
-        if self.tensor is None:
-            self.tensor = gradient.new_zeros(sizes_of(self.box))
-        elif not self._is_own:
-            self.tensor = self.tensor.clone()
-        self._is_own = True
-        region(self.tensor, self.box, box).add_(gradient)
+        """Add the gradient of one box; it is kept, but not modified."""
+        self._pieces.append((box, gradient))
+
+    def total(self) -> Tensor | None:
+        """The sum of what has arrived; None if nothing has."""
+        wholes = [gradient for box, gradient in self._pieces if box == self.box]
+        if len(wholes) == len(self._pieces):
+            return sum(wholes[1:], wholes[0]) if wholes else None
+        boxes = [box for box, _ in self._pieces]
+        is_cut = sum(map(volume, boxes)) == volume(self.box) and not any(
+            volume(intersection(left, right)) for left, right in combinations(boxes, 2)
+        )
+        # Pieces that neither overlap nor leave gaps need no zeros to be added to.
+        gradient = self._pieces[0][1]
+        total = (gradient.new_empty if is_cut else gradient.new_zeros)(sizes_of(self.box))
+        for box, gradient in self._pieces:
+            target = region(total, self.box, box)
+            if is_cut:
+                target.copy_(gradient)
+            else:
+                target.add_(gradient)
+        return total
 
 
 class Activations:
@@ -154,10 +165,11 @@ class Activations:
         opened = self.open[operator, part]
         if operator in self.program.terminals:
             return [root for root in opened.outputs if root.requires_grad], [None] * opened.outputs[0].requires_grad
+        totals = [gradient.total() for gradient in opened.gradients]
         pairs = [
-            (root, gradient.tensor)
-            for root, gradient in zip(opened.outputs, opened.gradients, strict=True)
-            if root.requires_grad and gradient.tensor is not None
+            (root, total)
+            for root, total in zip(opened.outputs, totals, strict=True)
+            if root.requires_grad and total is not None
         ]
         if not pairs and opened.outputs[0].requires_grad:
             pairs = [(opened.outputs[0], torch.zeros_like(opened.outputs[0]))]
@@ -191,8 +203,9 @@ class Activations:
                 common = intersection(piece, box)
                 if volume(common):
                     total.add(common, region(self._gradients[edge, part], self._needed[edge, part], common))
-            assert total.tensor is not None
-            yield total.tensor
+            whole = total.total()
+            assert whole is not None
+            yield whole
         for part in flow.dst_parts:
             self._num_unsent[edge, part] -= 1
             if not self._num_unsent[edge, part]:

@@ -15,6 +15,7 @@ from typing import Any, NoReturn
 import torch
 from torch import distributed as dist
 
+from runtime.background_threads import background_threads
 from runtime.errors import RankFailedError, TooFewGpusError
 from runtime.initial_state import DataSource, RandomData
 from runtime.options import RankOptions, RunOptions
@@ -67,7 +68,8 @@ def run_strategy(
     num_ranks, local_rank = int(os.environ["WORLD_SIZE"]), int(os.environ["LOCAL_RANK"])
     program, task_graph = build_program(problem, strategy, num_ranks=num_ranks)
     settle(local_rank, rank_options)
-    dist.init_process_group(rank_options.backend, timeout=timedelta(seconds=rank_options.timeout_seconds))
+    with background_threads():
+        dist.init_process_group(rank_options.backend, timeout=timedelta(seconds=rank_options.timeout_seconds))
     try:
         data = data or RandomData(seed=options.seed)
         result = run_job(program, data, options, options=rank_options, local_rank=local_rank)

@@ -14,6 +14,7 @@ import torch
 from torch import distributed as dist
 from torch.multiprocessing.spawn import spawn
 
+from runtime.background_threads import background_threads
 from runtime.options import RankOptions
 from runtime.rank_process import settle
 from runtime.transport import DistributedTransport
@@ -72,9 +73,10 @@ def _serve(
     """One rank: takes part in the measurements of its pairs; the first of a pair writes them down."""
     settle(rank, options)
     timeout = timedelta(seconds=options.timeout_seconds)
-    dist.init_process_group(
-        options.backend, init_method=f"file://{folder}/rendezvous", rank=rank, world_size=num_ranks, timeout=timeout
-    )
+    with background_threads():
+        dist.init_process_group(
+            options.backend, init_method=f"file://{folder}/rendezvous", rank=rank, world_size=num_ranks, timeout=timeout
+        )
     pairs = list(combinations(range(num_ranks), 2))
     transport = DistributedTransport(rank_sets=pairs, timeout=timeout)
     times = []

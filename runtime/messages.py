@@ -11,6 +11,9 @@ from runtime.steps import ComputeStep, MessageStep, ReduceStep, Step, TransferSt
 from runtime.transport import Handle, Transport
 from sim.flows import volume
 
+OWN_MESSAGE_BYTES = 1_000_000
+"""Gradients from here on are all-reduced by themselves: to copy them takes longer than a message."""
+
 
 class Messages:
     """Messages and all-reduces under way. Each travels as one contiguous vector.
@@ -43,6 +46,7 @@ class Messages:
             for members in program.graph.weight_groups.values()
         ]
         self._awaited: dict[int, tuple[Handle, Tensor]] = {}
+        self._reducing: dict[int, tuple[list[Handle], list[Tensor]]] = {}
         self._sent: list[tuple[Handle, Tensor]] = []
 
     def post_before(self, step: Step) -> None:
@@ -58,21 +62,40 @@ class Messages:
         self._sent.append((self._transport.send(message, step.ranks[1], step.number), message))
 
     def start_all_reduce(self, step: ReduceStep, tensors: Sequence[Tensor]) -> None:
-        """Start to sum tensors over a step's ranks; they may be overwritten."""
-        vector = packed(tensors)
-        handle = self._transport.start_all_reduce(vector, tuple(sorted(step.ranks)))
-        self._awaited[step.number] = handle, vector
+        """Start to sum tensors over a step's ranks; they may be overwritten.
+
+        Those that are worth a message of their own are summed where they are if they can be, all others in one vector.
+        """
+        # The sizes are the same on all ranks, strides are not.
+        sums = [tensor.contiguous() if tensor.nbytes >= OWN_MESSAGE_BYTES else None for tensor in tensors]
+        rest = [tensor for tensor, own in zip(tensors, sums, strict=True) if own is None]
+        messages = [own for own in sums if own is not None]
+        if rest:
+            messages.append(packed(rest))
+            pieces = iter(unpacked(messages[-1], rest))
+            sums = [next(pieces) if own is None else own for own in sums]
+        ranks = tuple(sorted(step.ranks))
+        handles = [self._transport.start_all_reduce(message, ranks) for message in messages]
+        self._reducing[step.number] = handles, [tensor for tensor in sums if tensor is not None]
 
     def is_awaited(self, number: int) -> bool:
         """Whether nobody has taken a step's message yet."""
         return number in self._awaited
 
     def take(self, number: int) -> Tensor:
-        """The vector that a step's message or all-reduce brought; blocks until it is there."""
+        """The vector that a step's message brought; blocks until it is there."""
         handle, vector = self._awaited.pop(number)
         with self._log.timed("wait", number):
             handle.wait()
         return vector
+
+    def take_sums(self, number: int) -> list[Tensor]:
+        """What a step's all-reduce made of its tensors; blocks until it is there."""
+        handles, sums = self._reducing.pop(number)
+        with self._log.timed("wait", number):
+            for handle in handles:
+                handle.wait()
+        return sums
 
     def finish(self) -> None:
         """Wait until all that was sent is on its way or there."""
@@ -91,7 +114,10 @@ def packed(tensors: Sequence[Tensor]) -> Tensor:
     """Tensors one behind another; without a copy if there is only one and it is contiguous."""
     if len(tensors) == 1:
         return tensors[0].reshape(-1).contiguous()  # of a strided vector, reshape is a strided view
-    return torch.cat([tensor.reshape(-1) for tensor in tensors])
+    vector = tensors[0].new_empty(sum(tensor.numel() for tensor in tensors))
+    for piece, tensor in zip(unpacked(vector, tensors), tensors, strict=True):
+        piece.copy_(tensor)
+    return vector
 
 
 def unpacked(vector: Tensor, like: Sequence[Tensor]) -> list[Tensor]:

@@ -1,5 +1,6 @@
 """Rank: runs one rank's share of a program, iteration by iteration."""
 
+import os
 from dataclasses import replace
 
 import numpy as np
@@ -105,6 +106,7 @@ class Rank:
         self._log.restart()
         for step in self._steps:
             self._log.step = step.number
+            os.sched_yield()  # to the threads that move messages, see background_threads
             self._messages.post_before(step)
             self._run(step, iteration)
         for pull in self._pulled:
@@ -213,15 +215,12 @@ class Rank:
             key = step.group, shard
             weights = self._weights.weights(*key)
             numbers = self._reducing.pop(key, [])
-            arrived = [self._messages.take(number) for number in numbers]
             is_reduced = bool(numbers) and isinstance(self._program.steps[numbers[0]], ReduceStep)
+            gradients = self._messages.take_sums(numbers[0]) if is_reduced else self._weights.gradients(*key)
+            arrived = [] if is_reduced else [self._messages.take(number) for number in numbers]
             with self._log.timed("update"):
-                if is_reduced:
-                    gradients = unpacked(arrived[0], weights)
-                else:
-                    gradients = self._weights.gradients(*key)
-                    if arrived:
-                        gradients = unpacked(sum(arrived, packed(gradients)), weights)
+                if arrived:
+                    gradients = unpacked(sum(arrived, packed(gradients)), weights)
                 for weight, gradient in zip(weights, gradients, strict=True):
                     weight.add_(gradient, alpha=-self._options.learning_rate)
             if self._options.is_collecting:

@@ -11,6 +11,7 @@ from pathlib import Path
 import torch
 from torch import distributed as dist
 
+from runtime.background_threads import background_threads
 from runtime.host_memory import keep_freed_memory
 from runtime.initial_state import DataSource
 from runtime.options import RankOptions, RunOptions
@@ -29,13 +30,14 @@ def serve(rank: int, num_ranks: int, folder: Path, options: RankOptions, connect
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C goes to all; the parent ends this process
     try:
         settle(rank, options)
-        dist.init_process_group(
-            options.backend,
-            init_method=f"file://{folder / 'rendezvous'}",
-            rank=rank,
-            world_size=num_ranks,
-            timeout=timedelta(seconds=options.timeout_seconds),
-        )
+        with background_threads():
+            dist.init_process_group(
+                options.backend,
+                init_method=f"file://{folder / 'rendezvous'}",
+                rank=rank,
+                world_size=num_ranks,
+                timeout=timedelta(seconds=options.timeout_seconds),
+            )
         connection.send(("ready", None))
         with suppress(EOFError):
             while (job := connection.recv()) is not None:

@@ -1,32 +1,23 @@
-"""Stopwatches: the times of a forward and a backward pass, on a CPU and on a GPU."""
+"""Stopwatches: how long something takes on a CPU and on a GPU."""
 
 import platform
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
-from typing import Protocol, TypeAlias
+from typing import Protocol, TypeVar
 
 import torch
-from torch import Tensor
 
-Forward: TypeAlias = Callable[[], Sequence[Tensor]]
-"""Returns the roots of the backward pass; without any there is none."""
+Result = TypeVar("Result")
 
 NS_PER_MS = 1e6
 
 
 class Stopwatch(Protocol):
-    """Times one repetition."""
+    """Times one thing."""
 
-    def __call__(
-        self, forward: Forward, gradients: Callable[[Sequence[Tensor]], list[Tensor | None]]
-    ) -> tuple[float, float]:
-        """Time of ``forward``, and of the backward pass of what it returns; ns.
-
-        Args:
-            forward: the forward pass.
-            gradients: of the roots; making them is not timed.
-        """
+    def __call__(self, operation: Callable[[], Result]) -> tuple[float, Result]:
+        """Time of an operation, ns, and its result."""
         ...
 
 
@@ -40,42 +31,25 @@ class CpuStopwatch:
     def __init__(self, *, has_one_thread: bool) -> None:
         self._now = time.thread_time_ns if has_one_thread else time.perf_counter_ns
 
-    def __call__(
-        self, forward: Forward, gradients: Callable[[Sequence[Tensor]], list[Tensor | None]]
-    ) -> tuple[float, float]:
+    def __call__(self, operation: Callable[[], Result]) -> tuple[float, Result]:
         """See ``Stopwatch``."""
         start = self._now()
-        roots = forward()
-        forward_ns = self._now() - start
-        if not roots:
-            return forward_ns, 0.0
-        incoming = gradients(roots)
-        start = self._now()
-        torch.autograd.backward(roots, incoming)
-        return forward_ns, self._now() - start
+        result = operation()
+        return self._now() - start, result
 
 
 class GpuStopwatch:
     """Events in the GPU's stream: launches that keep it waiting count."""
 
-    def __call__(
-        self, forward: Forward, gradients: Callable[[Sequence[Tensor]], list[Tensor | None]]
-    ) -> tuple[float, float]:
+    def __call__(self, operation: Callable[[], Result]) -> tuple[float, Result]:
         """See ``Stopwatch``."""
-        events = [torch.cuda.Event(enable_timing=True) for _ in range(4)]  # type: ignore[no-untyped-call]
+        start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
         torch.cuda.synchronize()
-        events[0].record()
-        roots = forward()
-        events[1].record()
-        incoming = gradients(roots)
+        start.record()
+        result = operation()
+        end.record()
         torch.cuda.synchronize()
-        events[2].record()
-        if roots:
-            torch.autograd.backward(roots, incoming)
-        events[3].record()
-        torch.cuda.synchronize()
-        backward_ms = events[2].elapsed_time(events[3]) if roots else 0.0
-        return events[0].elapsed_time(events[1]) * NS_PER_MS, backward_ms * NS_PER_MS
+        return start.elapsed_time(end) * NS_PER_MS, result
 
 
 def cpu_name() -> str:

@@ -3,11 +3,9 @@
 from collections.abc import Mapping
 from dataclasses import replace
 from statistics import median, variance
-from typing import NoReturn
-
-from torch import Tensor
 
 from runtime.initial_state import RandomData
+from runtime.lone_transport import LoneTransport
 from runtime.options import RunOptions
 from runtime.profiler import Profiler
 from runtime.program import build_program
@@ -27,31 +25,6 @@ SHORT, LONG = 16, 80
 """Operators of two chains; what the longer one takes beyond the shorter one belongs to its tasks alone."""
 
 
-class LoneTransport:
-    """The transport of a rank without others; see ``runtime.transport.Transport``."""
-
-    rank, is_ordered = 0, False
-
-    def send(self, tensor: Tensor, rank: int, tag: int) -> NoReturn:
-        """There is nobody to send to."""
-        raise AssertionError("a lone rank sends nothing")
-
-    def receive(self, tensor: Tensor, rank: int, tag: int) -> NoReturn:
-        """There is nobody to receive from."""
-        raise AssertionError("a lone rank receives nothing")
-
-    def all_to_all(self, tensor: Tensor, ranks: tuple[int, ...]) -> Tensor:
-        """Its own row."""
-        return tensor
-
-    def start_all_reduce(self, tensor: Tensor, ranks: tuple[int, ...]) -> NoReturn:
-        """There is nobody to reduce with."""
-        raise AssertionError("a lone rank reduces nothing")
-
-    def barrier(self) -> None:
-        """Everybody is here."""
-
-
 def time_tasks(profiler: Profiler, *, num_repeats: int) -> Timing:
     """The time that a forward and a backward task take in the executor beyond the profiler's, in equal shares.
 
@@ -62,7 +35,7 @@ def time_tasks(profiler: Profiler, *, num_repeats: int) -> Timing:
         num_repeats: iterations of each chain.
     """
     short, long = (_iterations(profiler, _chain(length), num_repeats) for length in (SHORT, LONG))
-    own = _warm(profiler).time_part(_chain(SHORT), 1, (1, 1))
+    own = _warm(profiler).time_parts(_chain(SHORT), {1: (1, 1)})[0][1]
     num_tasks = 2 * (LONG - SHORT)
     share = max(0.0, (median(long) - median(short) - (LONG - SHORT) * (own.forward_ns + own.backward_ns)) / num_tasks)
     spread = (variance(long) + variance(short)) / num_tasks**2
@@ -98,8 +71,4 @@ def _iterations(profiler: Profiler, graph: OperatorGraph, num_repeats: int) -> l
     rank = Rank(program, transport=LoneTransport(), data=RandomData(), options=RunOptions(), device=profiler.device)
     stopwatch = CpuStopwatch(has_one_thread=profiler.platform.num_threads == 1)
 
-    def iteration() -> list[Tensor]:
-        rank.run()
-        return []
-
-    return [stopwatch(iteration, lambda roots: [])[0] for _ in range(2 + num_repeats)][2:]
+    return [stopwatch(rank.run)[0] for _ in range(2 + num_repeats)][2:]

@@ -1,5 +1,6 @@
 """profile_operators.py and profile_links.py: measured costs and links, and runs that use them."""
 
+import multiprocessing
 import os
 import signal
 import sqlite3
@@ -14,6 +15,7 @@ import torch
 import yaml
 
 from experiments import profile_links, profile_operators
+from runtime.hop_profiler import HopTimes
 from runtime.link_profiler import LinkTimes
 from sim.costs.timing_file import load_timings
 from sim.topology import load_topology
@@ -27,9 +29,16 @@ TINY = (
     "profiler.min_repeats=3",
     "profiler.flush_mb=1",
     "update_kb=[1,100]",
+    "neighbours=0",
 )
 NUM_SHAPES = 26
 """Of LeNet on two devices."""
+
+NUM_UPDATES = 8
+"""Different sizes of the weights of its parts."""
+
+NUM_NEEDED = NUM_SHAPES + NUM_UPDATES + 1
+"""The executor's own time for a task as well."""
 
 
 @pytest.fixture
@@ -47,7 +56,7 @@ def test_every_shape_is_timed_and_the_model_priced_with_it(profile: Any, price: 
     priced = price(*TINY[:3], "cost=measured", f"cost.database={tmp_path / 'new' / 'timings.sqlite'}")
 
     assert (outcome.code, priced.code) == (0, 0)
-    assert f"{NUM_SHAPES + 3} needed, 0 known before" in outcome.stdout
+    assert f"{NUM_NEEDED} needed, 0 known before" in outcome.stdout
     assert priced.json("record.json")["num_unmeasured"] == 0
 
 
@@ -57,8 +66,27 @@ def test_second_run_measures_nothing_again(profile: Any, tmp_path: Path) -> None
 
     outcome = profile()
 
-    assert f"{NUM_SHAPES + 3} needed, {NUM_SHAPES + 3} known before" in outcome.stdout
+    assert f"{NUM_NEEDED} needed, {NUM_NEEDED} known before" in outcome.stdout
     assert load_timings(str(tmp_path / "new" / "timings.sqlite")) == before
+
+
+def test_every_shape_is_timed_by_itself_too(profile: Any) -> None:
+    outcome = profile("in_company=false")
+
+    assert outcome.code == 0
+    assert f"{NUM_SHAPES + 2 + 1} needed, 0 known before" in outcome.stdout
+
+
+def test_neighbours_end_with_the_command(profile: Any) -> None:
+    cores = os.sched_getaffinity(0)
+
+    outcome = profile("neighbours=1", "space.dims=S")
+
+    for process in multiprocessing.active_children():
+        process.join(10)
+    assert outcome.code == 0
+    assert not multiprocessing.active_children()
+    assert os.sched_getaffinity(0) == cores
 
 
 def test_csv_in_the_run_folder_takes_the_databases_place(profile: Any, price: Any, tmp_path: Path) -> None:
@@ -108,6 +136,8 @@ def test_other_cost_sources_record_no_part_shapes(price: Any) -> None:
         ("dtypes=fp32", "dtypes: 'fp32' is not a list of texts"),
         ("device=abacus", "device=abacus: PyTorch finds no such device here; give cpu or cuda"),
         ("update_kb=[0.5]", "update_kb: [0.5] is not a list of whole numbers"),
+        ("neighbours=-1", "neighbours: -1 is not a whole number from 0 on"),
+        ("in_company=maybe", "in_company: 'maybe' is not true, false or null"),
         ("num_threads=0", "num_threads: 0 is not a whole number from 1 on"),
         ("profiler.min_repeat=3", "unknown key 'profiler.min_repeat'; did you mean 'profiler.min_repeats'?"),
     ],
@@ -133,8 +163,8 @@ def test_killed_run_keeps_its_results_and_the_next_one_ends_it(profile: Any, tmp
     outcome = profile()
 
     assert 3 <= kept < NUM_SHAPES
-    assert f"{NUM_SHAPES + 3} needed, {kept} known before" in outcome.stdout
-    assert num_timings(path) == NUM_SHAPES + 3
+    assert f"{NUM_NEEDED} needed, {kept} known before" in outcome.stdout
+    assert num_timings(path) == NUM_NEEDED
 
 
 def num_timings(path: Path) -> int:
@@ -163,7 +193,7 @@ def links(*overrides: str, monkeypatch: pytest.MonkeyPatch) -> int | str | None:
 
 def test_measured_links_are_a_topology(tmp_path: Path, price: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     output = tmp_path / "new" / "links.yaml"
-    quick = ("num_ranks=2", "num_repeats=3", "sizes_kb=[1,64,512]", "oversubscribe=true")
+    quick = ("num_ranks=2", "num_repeats=3", "sizes_kb=[1,64,512]", "hops_kb=[1,64]", "oversubscribe=true")
 
     code = links(*quick, f"output={output}", f"hydra.run.dir={tmp_path / 'links'}", monkeypatch=monkeypatch)
 
@@ -180,6 +210,7 @@ def test_measured_links_are_a_topology(tmp_path: Path, price: Any, monkeypatch: 
         ("num_ranks=1", "num_ranks: 1 is not a whole number from 2 on"),
         ("num_ranks=1000", f"num_ranks: 1000 ranks would share {len(os.sched_getaffinity(0))} cores; "),
         ("sizes_kb=[1]", "sizes_kb: [1] is not a list of two or more whole numbers from 1 on"),
+        ("hops_kb=[1,0]", "hops_kb: [1, 0] is not a list of two or more whole numbers from 1 on"),
         ("backend=mpi", "backend: 'mpi' is not one of gloo, nccl"),
         ("device_kind=3", "device_kind: 3 is not a text"),
         ("memory_gb=lots", "memory_gb: 'lots' is not a number"),
@@ -199,6 +230,14 @@ def test_a_link_whose_times_do_not_grow_is_as_slow_as_its_largest_message() -> N
         LinkTimes((0, 1), size, one_way, 2 * one_way, 0.0, 0.0) for size, one_way in ((1024, 900.0), (4096, 400.0))
     ]
 
-    link = profile_links.link(times, hop_ns=50.0)
+    link = profile_links.link(times, [HopTimes(1000, 500.0, 900.0), HopTimes(2000, 400.0, 700.0)], takes_turns=False)
 
-    assert (link.latency_ns, link.ns_per_byte) == (50.0, 400.0 / 4096)
+    assert (link.ns_per_byte, link.is_shared) == (400.0 / 4096, True)
+
+
+def test_a_link_is_the_line_through_the_executors_hops() -> None:
+    times = [LinkTimes((0, 1), size, 1.0, 2.0, 0.0, 0.0) for size in (1024, 4096)]
+
+    link = profile_links.link(times, [HopTimes(1000, 150.0, 300.0), HopTimes(2000, 250.0, 500.0)], takes_turns=True)
+
+    assert (round(link.latency_ns, 6), round(link.ns_per_byte, 6)) == (50.0, 0.1)

@@ -99,6 +99,23 @@ def test_a_split_trains_like_one_process(split: str, sync: Sync) -> None:
     assert_same_training(result, OPTIONS)
 
 
+@pytest.mark.parametrize("split", SPLITS)
+def test_gradients_with_messages_of_their_own_train_like_one_process(
+    split: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("runtime.messages.OWN_MESSAGE_BYTES", 100)
+    build, configs = SPLITS[split]
+    graph, topology = build(), load_topology("cpu_host", num_devices=4)
+    problem = Problem(graph, topology, space=SoapSpace(graph, topology, variant="free"))
+    strategy = problem.data_parallel
+    for name, config in configs.items():
+        strategy = strategy.replace(graph.position(name), config)
+
+    result = run_in_threads(problem, strategy, options=OPTIONS)
+
+    assert_same_training(result, OPTIONS)
+
+
 def test_shared_weights_are_reduced_over_all_devices_that_hold_them() -> None:
     build, configs = SPLITS["shared weights on disjoint devices"]
     problem = Problem(build(), load_topology("cpu_host", num_devices=4))

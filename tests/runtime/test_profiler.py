@@ -51,7 +51,7 @@ def test_every_kind_has_positive_times(graph: OperatorGraph, profiler: Profiler)
     first_of_kind = {operator.kind: number for number, operator in reversed(list(enumerate(graph.operators)))}
 
     for position in first_of_kind.values():
-        timing = profiler.time_part(graph, position, (1,) * len(graph.operators[position].dims))
+        timing = profiler.time_parts(graph, {position: (1,) * len(graph.operators[position].dims)})[0][position]
         assert timing.forward_ns > 0
         assert timing.backward_ns > 0
         assert timing.num_repeats >= QUICK.min_repeats
@@ -61,14 +61,25 @@ def test_pooling_of_data_has_no_backward_time(profiler: Profiler) -> None:
     builder = GraphBuilder("graph")
     builder.pool2d("pool", (2, 3, 8, 8), 2)
 
-    assert profiler.time_part(builder.build(), 0, (1, 1, 1, 1)).backward_ns == 0
+    assert profiler.time_parts(builder.build(), {0: (1, 1, 1, 1)})[0][0].backward_ns == 0
 
 
 def test_part_that_meets_others_is_timed_alone(profiler: Profiler) -> None:
     graph = small_nmt()
     lstm = next(i for i, operator in enumerate(graph.operators) if operator.kind == "lstm")
 
-    assert profiler.time_part(graph, lstm, (1, 1, 2)).backward_ns > 0
+    assert profiler.time_parts(graph, {lstm: (1, 1, 2)})[0][lstm].backward_ns > 0
+
+
+def test_parts_of_all_operators_are_timed_in_one_another_s_company(profiler: Profiler) -> None:
+    graph = small_nmt()
+    whole = {position: (1,) * len(operator.dims) for position, operator in enumerate(graph.operators)}
+
+    timings, updates = profiler.time_parts(graph, whole)
+
+    assert list(timings) == list(whole)
+    assert len(updates) == len(graph.weight_groups)
+    assert all(timing.forward_ns > 0 and timing.backward_ns > 0 for timing in timings.values())
 
 
 def test_repeats_end_at_the_time_limit() -> None:
