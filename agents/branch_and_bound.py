@@ -129,5 +129,5 @@ def _note(ledger: Ledger, tree: SearchTree, walks: list[Branching | None]) -> No
         lower_ns = max(lower_ns, min([*bounds, ledger.best_ns]))
     ledger.note("nodes", sum(walk.nodes for walk in walks if walk is not None))
     ledger.note("lower_bound_ms", lower_ns / 1e6)
-    ledger.note("gap", 1 - lower_ns / ledger.best_ns)
+    ledger.note("gap", (ledger.best_ns - lower_ns) / max(1, ledger.best_ns))
     ledger.note("proof", "optimal" if is_done else "stopped: the bound is that of what is left")

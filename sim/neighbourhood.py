@@ -69,11 +69,11 @@ class Neighbourhood:
         return self._all[members]
 
     def _common(self, members: tuple[int, ...]) -> list[ParallelConfig]:
-        space = self.problem.space
-        shapes = {self.problem.graph.operators[i].sizes: i for i in members}
+        space, operators = self.problem.space, self.problem.graph.operators
+        # Operators may have equal sizes and yet not be divisible along the same dimensions.
+        shapes = {(operators[i].sizes, tuple(dim.label for dim in operators[i].dims)): i for i in members}
         configs: list[ParallelConfig] = []
-        for number, (sizes, i) in enumerate(shapes.items()):
-            key = (sizes, tuple(dim.label for dim in self.problem.graph.operators[i].dims))
+        for number, (key, i) in enumerate(shapes.items()):
             if key not in self._shared:
                 self._shared[key] = [space.config(i, index) for index in range(space.num_configs(i))]
             if number == 0:

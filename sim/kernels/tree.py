@@ -63,7 +63,7 @@ def put(tb, rows, st, op, i, c, cutoff):
     """Propose config ``c`` for operator ``i``. Modified in place: as ``propose``."""
     for k in range(op.parts[c]):
         st.devices[k] = op.devices[c, k]
-    return propose(tb, rows, st, i, op.row[c], op.parts[c], cutoff)
+    return propose(tb, rows, st, i, op.row[c], op.parts[c], cutoff, NEVER)
 
 
 @kernel

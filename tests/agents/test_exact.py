@@ -77,9 +77,11 @@ def test_ctrl_c_leaves_a_bound() -> None:
     problem = Problem(graph, topology, space=SoapSpace(graph, topology, variant="injective"))
 
     def interrupt(progress: Progress) -> None:
-        if progress.simulations > 3000:
+        if progress.simulations > 3000 and not reports:
+            reports.append(progress)
             raise KeyboardInterrupt
 
+    reports: list[Progress] = []
     result = branch_and_bound(num_threads=2, rounds=2).search(problem, ALL, interrupt)
 
     assert result.is_interrupted

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from random_problems import random_generator, random_problem, random_strategy
 from snapshot import recomputed, simulated
 
+from sim.graph_builder import GraphBuilder
 from sim.models.lenet import lenet
 from sim.models.nmt import nmt
 from sim.neighbourhood import Neighbourhood
@@ -174,3 +175,14 @@ def test_operators_without_a_common_config_have_nothing_to_scan() -> None:
     steps = neighbourhood(problem).scan(problem.simulation(), [0, 5]).walk(1000)
 
     assert steps.simulations == 0
+
+
+def test_operators_of_equal_sizes_get_only_configs_that_are_legal_for_all_of_them() -> None:
+    builder = GraphBuilder("g")
+    image = builder.conv2d("conv", (4, 3, 8, 8), 8, 1)  # its channels are parameters
+    builder.pool2d("pool", image, 1)  # of equal sizes, but its channels are attributes
+    graph, topology = builder.build(), load_topology("p100_cluster", num_devices=4)
+    space = SoapSpace(graph, topology, variant="aligned", dims="SAO")
+    candidates = neighbourhood(Problem(graph, topology, space=space)).candidates((0, 1))
+
+    assert len(candidates) == space.num_configs(0) < space.num_configs(1)
