@@ -6,7 +6,17 @@ from typing import Any
 
 from experiments.comparison.found_run import FoundRun
 
-NOT_OF_THE_PROBLEM = ("agent", "budget", "interrupted", "resume", "seed", "strategy", "tracker")
+NOT_OF_THE_PROBLEM = (
+    "agent",
+    "budget",
+    "interrupted",
+    "num_explained",
+    "other",
+    "resume",
+    "seed",
+    "strategy",
+    "tracker",
+)
 
 
 def problem_labels(runs: Sequence[FoundRun]) -> list[str]:

@@ -190,7 +190,7 @@ def test_problems_and_searchers_are_told_apart(compared: Compared) -> None:
 def test_links_lead_to_the_files(compared: Compared, page: Page) -> None:
     files = [link for link in page.links if not link.startswith("#")]
 
-    assert len(files) == 4 * NUM_SWEPT + 2  # a priced strategy has no strategy.json and no curve
+    assert len(files) == 5 * NUM_SWEPT + 3  # a priced strategy has no strategy.json and no curve
     assert all((compared.folder / link).is_file() for link in files)
 
 
