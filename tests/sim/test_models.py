@@ -6,10 +6,13 @@ from typing import TypeAlias
 
 import pytest
 import yaml
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sim.errors import IllegalGraphError, UnknownNameError
 from sim.graph_builder import GraphBuilder
 from sim.models.alexnet import alexnet
+from sim.models.generated import FAMILIES, generated
 from sim.models.inception_v3 import inception_v3
 from sim.models.lenet import lenet
 from sim.models.nmt import nmt
@@ -22,7 +25,7 @@ from sim.work import num_macs
 
 Model: TypeAlias = Callable[..., OperatorGraph]
 
-MODELS: list[Model] = [alexnet, inception_v3, lenet, nmt, resnet101, resnet101_linear, rnnlm, rnntc]
+MODELS: list[Model] = [alexnet, generated, inception_v3, lenet, nmt, resnet101, resnet101_linear, rnnlm, rnntc]
 CNNS: list[Model] = [alexnet, inception_v3, resnet101, resnet101_linear]
 YAMLS = Path(__file__).parents[2] / "experiments" / "conf" / "model"
 
@@ -248,6 +251,29 @@ def test_flat_reads_the_channels_of_its_features() -> None:
     read = [window.interval(((0, 2), (72, 144)), size) for window, size in zip(windows, sizes, strict=True)]
 
     assert read == [(0, 2), (2, 4), (0, 6), (0, 6)]
+
+
+@given(st.integers(0, 2**32), st.sampled_from(FAMILIES))
+def test_a_seed_generates_the_same_network_every_time(seed: int, family: str) -> None:
+    first, second = (generated(num_devices=2, seed=seed, family=family) for _ in range(2))
+
+    assert first.hash == second.hash
+
+
+def test_seeds_generate_different_networks() -> None:
+    assert len({generated(num_devices=2, seed=seed).hash for seed in range(100)}) == 100
+
+
+@pytest.mark.parametrize(("family", "kind"), [("convolutional", "conv2d"), ("recurrent", "lstm")])
+def test_a_generated_network_is_of_the_family_that_was_asked_for(family: str, kind: str) -> None:
+    graphs = [generated(num_devices=2, seed=seed, family=family) for seed in range(20)]
+
+    assert all(kind in {operator.kind for operator in graph.operators} for graph in graphs)
+
+
+def test_an_unknown_family_is_refused() -> None:
+    with pytest.raises(UnknownNameError, match="unknown family 'dense'; choose one of convolutional, recurrent"):
+        generated(num_devices=1, family="dense")
 
 
 @pytest.mark.parametrize("model", MODELS)
