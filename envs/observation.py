@@ -42,6 +42,10 @@ CANDIDATE_FEATURES = (
 PROGRESS_FEATURES = ("step", "cost", "overflow")
 
 
+CANDIDATES_PER_THREAD = 1000
+"""So many take compiled code about as long as it takes to hand them to another thread."""
+
+
 class Observation(Protocol):
     """Turns states into arrays.
 
@@ -141,7 +145,8 @@ class GraphObservation:
             undone: int = kernel.observe(self._mdp.problem.tables, facts, simulations.states, *chosen)
             return undone
 
-        while any(simulations.workers.run(run, count)):
+        least = -(-CANDIDATES_PER_THREAD // self._mdp.decisions.num_actions)
+        while any(simulations.workers.run(run, count, least=least)):
             for row in views.missing[views.is_done == 0].tolist():
                 self._transfers.learn(*row)
             facts = self._facts()

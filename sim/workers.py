@@ -1,14 +1,14 @@
 """Workers: threads that run compiled code, which releases the interpreter's lock, over parts of a range."""
 
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor, wait
 from typing import Any
 
 from sim.errors import SimError
 
 
 class Workers:
-    """A fixed number of threads; with one, everything runs in the caller's.
+    """A fixed number of threads, the caller's among them.
 
     Args:
         num_threads: how many.
@@ -21,14 +21,26 @@ class Workers:
         if num_threads < 1:
             raise SimError(f"num_threads must be at least 1, not {num_threads}")
         self.num_threads = num_threads
-        self._pool = ThreadPoolExecutor(num_threads) if num_threads > 1 else None
+        self._pool = ThreadPoolExecutor(num_threads - 1) if num_threads > 1 else None
 
-    def run(self, work: Callable[[int, int], int], count: int) -> list[int]:
-        """What ``work(first, last)`` returns for consecutive parts of 0 .. count, one for each thread."""
-        if self._pool is None or count < 2:
+    def run(self, work: Callable[[int, int], int], count: int, *, least: int = 1) -> list[int]:
+        """What ``work(first, last)`` returns for consecutive parts of 0 .. count, one for each thread.
+
+        Args:
+            work: compiled, so that the parts run at the same time.
+            count: of entries.
+            least: entries in a part, so that handing it over (some 40 us) is worth while.
+        """
+        num_parts = min(self.num_threads, count // least)
+        if self._pool is None or num_parts < 2:
             return [work(0, count)]
-        bounds = [count * k // self.num_threads for k in range(self.num_threads + 1)]
-        return list(self._pool.map(work, bounds[:-1], bounds[1:]))
+        bounds = [count * k // num_parts for k in range(num_parts + 1)]
+        others = [self._pool.submit(work, *ends) for ends in zip(bounds[1:], bounds[2:], strict=False)]
+        try:
+            own = work(bounds[0], bounds[1])
+        finally:
+            wait(others)  # they write to the same arrays
+        return [own, *(other.result() for other in others)]
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Pickled without the threads."""

@@ -77,6 +77,24 @@ def test_the_ledger_refuses_to_price_beyond_the_budget(problem: Problem) -> None
         simulation.propose(0, problem.space.config(0, 3))
 
 
+def test_a_batch_is_paid_for_as_far_as_the_budget_goes(problem: Problem) -> None:
+    ledger = Ledger(problem, Budget(simulations=5), lambda progress: None)
+
+    assert (ledger.charge_batch(4), ledger.charge_batch(4), ledger.simulations) == (4, 1, 5)
+    with pytest.raises(BudgetExhausted):
+        ledger.charge_batch(4)
+
+
+def test_the_best_of_a_batch_is_recorded_where_it_was_priced(problem: Problem) -> None:
+    ledger = Ledger(problem, Budget(simulations=9), lambda progress: None)
+    ledger.charge_batch(6)
+    overflow, cost = np.array([0, 5, 0, 0, 0, 0]), np.array([80, 10, 90, 70, 70, 75]) * 1_000_000
+
+    ledger.record_batch(overflow, cost, lambda number: [problem.space.config(i, number) for i in range(6)])
+    assert [(point.simulations, point.best_ms) for point in ledger.curve] == [(1, 80.0), (4, 70.0)]
+    assert (ledger.simulations, ledger.best_strategy[2]) == (6, problem.space.config(2, 3))
+
+
 def test_a_budget_of_seconds_ends_the_search(problem: Problem) -> None:
     result = Walk(seed=0).search(problem, Budget(seconds=0.2))
 
