@@ -7,7 +7,10 @@ from numpy.typing import NDArray
 
 from envs.errors import EnvError
 from envs.padding import Sizes
-from sim.kernels.observation import NOTHING as NONE
+from sim.kernels.observation import NOTHING
+
+NONE = NOTHING
+"""In place of an operator's position: there is no operator."""
 
 
 class Decisions(Protocol):

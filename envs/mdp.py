@@ -1,6 +1,7 @@
 """Mdp: the decision process behind the environments, one episode or many at a time."""
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +16,7 @@ from envs.state import Start, States
 from sim.batch import SimulationBatch
 from sim.problem import Problem
 from sim.space import SoapSpace
-from sim.strategy import Strategy
+from sim.strategy import ParallelConfig, Strategy
 
 NS_PER_MS = 1e6
 
@@ -102,8 +103,8 @@ class Mdp:
             states.choices[np.arange(now.start, now.stop), operators[now]] = indices[now]
             states.step[now] += 1
             if self._meter is not None:
-                overflow_bytes, cost_ns = simulations.overflow_bytes[now], simulations.cost_ns[now]
-                self._meter.record_batch(overflow_bytes, cost_ns, lambda k, first=done: simulations.configs(first + k))
+                prices = simulations.overflow_bytes[now], simulations.cost_ns[now]
+                self._meter.record_batch(*prices, partial(_configs, simulations, done))
             done += paid
         return np.asarray(self.reward(self.problem, before, states.price), np.float64)
 
@@ -153,11 +154,11 @@ class Mdp:
 
     def info(self, states: States) -> dict[str, NDArray[np.generic]]:
         """(S,) what the environments report beside the observation."""
-        price = states.price
+        cost_ns = states.simulations.cost_ns
         return {
-            "cost_ms": price.cost_ns / NS_PER_MS,
-            "speedup": self.problem.data_parallel_ns / np.maximum(1, price.cost_ns),
-            "fits_memory": price.overflow_bytes == 0,
+            "cost_ms": cost_ns / NS_PER_MS,
+            "speedup": self.problem.data_parallel_ns / np.maximum(1, cost_ns),
+            "fits_memory": states.simulations.overflow_bytes == 0,
             "simulations": states.step.copy(),
         }
 
@@ -166,6 +167,11 @@ class Mdp:
             self._meter.charge_batch(1)
         simulation = self.problem.simulation(strategy)
         if self._meter is not None:
-            price = np.array([[simulation.overflow_bytes], [simulation.cost_ns]])
-            self._meter.record_batch(*price, lambda _: list(strategy.configs))
+            prices = np.array([simulation.overflow_bytes]), np.array([simulation.cost_ns])
+            self._meter.record_batch(*prices, lambda _: list(strategy.configs))
         return Start(simulation, np.array([self.table.number(*pair) for pair in enumerate(strategy.configs)]))
+
+
+def _configs(simulations: SimulationBatch, first: int, number: int) -> list[ParallelConfig]:
+    """Configs of the strategy at ``number`` of those from ``first`` on."""
+    return simulations.configs(first + number)

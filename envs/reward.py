@@ -9,7 +9,6 @@ from numpy.typing import NDArray
 from envs.errors import RewardError
 from sim.problem import Problem
 
-
 Rewards: TypeAlias = NDArray[np.float64] | float
 
 

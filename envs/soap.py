@@ -32,14 +32,20 @@ class SoapEnv(StrategyEnv):
 
     | key | shape | content |
     |---|---|---|
-    | `operators` | (N, 17) | weights, work, and the current config (`envs.observation.OPERATOR_FEATURES`) |
+    | `operators` | (N, 10) | weights, work, memory, how far they can be split (`envs.graph_facts.OPERATOR_FEATURES`) |
     | `edges` | (E, 2) | positions of producer and consumer |
     | `edge_features` | (E, 2) | `EDGE_FEATURES`: whether it is an edge, size of the tensor |
-    | `devices` | (D, 4) | `DEVICE_FEATURES`: node, busy time, memory |
+    | `devices` | (D, 4) | `DEVICE_FEATURES`: node, speed, size of the memory |
+    | `links` | (D * D, 2) | `LINK_FEATURES`: time and latency from each device to each other one |
+    | `operator_states` | (N, 18) | the current config, and when it runs (`envs.observation.OPERATOR_STATE_FEATURES`) |
+    | `device_states` | (D, 2) | `DEVICE_STATE_FEATURES`: busy time, memory in use |
     | `candidates` | (C, 20) | `CANDIDATE_FEATURES`: each config that the current operator could have |
     | `action_mask` | (C,) | 1 where the action is legal |
     | `operator` | (1,) | position of the current operator; N after the last |
     | `progress` | (3,) | share of the steps done, cost, overflow of memory |
+
+    The first five never change. `env.unwrapped.observation.static` has them too, and
+    `observation=partial(GraphObservation, has_static=False)` leaves them out of what each step returns.
 
     ## Rewards
     By default (`envs.reward.CostReduction`) (cost before - cost after) / cost of data parallelism, minus 10 times the

@@ -37,9 +37,7 @@ class StrategyVectorEnv(VectorEnv[Arrays, NDArray[np.int64], NDArray[Any]]):
 
     metadata = {"autoreset_mode": AutoresetMode.SAME_STEP}
 
-    def __init__(
-        self, mdp: Mdp, observation: Callable[[Mdp], Observation], *, num_envs: int, num_threads: int
-    ) -> None:
+    def __init__(self, mdp: Mdp, observation: Callable[[Mdp], Observation], *, num_envs: int, num_threads: int) -> None:
         for name, count in (("num_envs", num_envs), ("num_threads", num_threads)):
             if count < 1:
                 raise EnvError(f"{name} must be at least 1, not {count}")

@@ -57,7 +57,8 @@ class SimulationBatch:
     def __init__(self, start: Simulation, space: SoapSpace, num_simulations: int, *, num_threads: int = 1) -> None:
         self.problem, self.space, self.workers = start.problem, space, Workers(num_threads)
         self._tables, self._rows = start.problem.tables, start.problem.rows
-        self._choices = make_choices(space, self._rows)
+        is_own = space is self.problem.space
+        self._choices = self.problem.choices if is_own else make_choices(space, self._rows)
         arrays: Any = [np.repeat(array[None], num_simulations, axis=0) for array in start.state]
         self._states = State(*arrays)
 
@@ -117,8 +118,9 @@ class SimulationBatch:
         num = start.state.num
         counters = np.maximum(self._states.num[:, [EPOCH, STAMP]], num[[EPOCH, STAMP]])
         used = dict.fromkeys(TASK_FIELDS, int(num[TASK_TOP])) | {"arena": int(num[SEG_TOP])}
-        for field, target, source in zip(State._fields, self._states, start.state, strict=True):
+        for field in State._fields:
             if field not in PROPOSAL_FIELDS:
+                target, source = getattr(self._states, field), getattr(start.state, field)
                 length = used.get(field, len(source))
                 target[chosen, :length] = source[:length]
         # What is marked in arrays that were not copied stays older than the counters.

@@ -40,6 +40,7 @@ from sim.strategy import ParallelConfig, Strategy
 from sim.tables import Rows
 
 NO_CUTOFF = np.iinfo(np.int64).max
+NO_LIMIT = -1
 
 
 class Proposal(NamedTuple):
@@ -118,7 +119,8 @@ class Simulation:
         cutoff = NO_CUTOFF if cutoff_ns is None else cutoff_ns
         while True:
             self._state.devices[:num_parts] = config.devices
-            status = delta.propose(self._tables, self._rows.array, self._state, operator, row, num_parts, cutoff)
+            arguments = (operator, row, num_parts, cutoff, NO_LIMIT)
+            status = delta.propose(self._tables, self._rows.array, self._state, *arguments)
             if status == DONE:
                 break
             self._state = grown(self._state, status)
@@ -141,7 +143,7 @@ class Simulation:
         devices = np.zeros((len(changes), self.problem.topology.num_devices), np.int32)
         for k, config in enumerate(changes.values()):
             devices[k, : config.num_tasks] = config.devices
-        arguments = (members, rows, parts, devices, NO_CUTOFF if cutoff_ns is None else cutoff_ns)
+        arguments = (members, rows, parts, devices, NO_CUTOFF if cutoff_ns is None else cutoff_ns, NO_LIMIT)
         while True:
             status = joint.propose_together(self._tables, self._rows.array, self._state, *arguments)
             if status == DONE:

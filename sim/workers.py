@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, wait
+from itertools import pairwise
 from typing import Any
 
 from sim.errors import SimError
@@ -35,7 +36,7 @@ class Workers:
         if self._pool is None or num_parts < 2:
             return [work(0, count)]
         bounds = [count * k // num_parts for k in range(num_parts + 1)]
-        others = [self._pool.submit(work, *ends) for ends in zip(bounds[1:], bounds[2:], strict=False)]
+        others = [self._pool.submit(work, *ends) for ends in pairwise(bounds[1:])]
         try:
             own = work(bounds[0], bounds[1])
         finally:

@@ -149,8 +149,8 @@ def walk(tb, rows, st, ch, uniforms, scale, count, patience, has_cutoff, walked,
             walked[W_ROW], walked[W_PARTS] = row, parts
             walked[W_IS_PENDING] = 1
         highest = walked[W_HIGHEST]
-        cutoff = highest if has_cutoff and overflow == 0 else np.iinfo(np.int64).max
-        status = propose(tb, rows, st, walked[W_OPERATOR], walked[W_ROW], walked[W_PARTS], cutoff)
+        cutoff, limit = (highest, overflow) if has_cutoff else (np.iinfo(np.int64).max, -1)
+        status = propose(tb, rows, st, walked[W_OPERATOR], walked[W_ROW], walked[W_PARTS], cutoff, limit)
         if status != DONE:
             return status
         walked[W_IS_PENDING] = 0
@@ -159,7 +159,8 @@ def walk(tb, rows, st, ch, uniforms, scale, count, patience, has_cutoff, walked,
         walked[W_CUTOFFS] += num[IS_CUTOFF]
         walked[W_TASKS] += num[POPPED]
         new_cost, new_overflow = num[NEW_MAKESPAN] + num[NEW_SERIAL_SUM], num[NEW_OVERFLOW]
-        if new_overflow < overflow or (new_overflow == overflow and new_cost <= highest):
+        is_good = new_overflow < overflow or (new_overflow == overflow and new_cost <= highest)
+        if is_good and num[IS_CUTOFF] == 0:
             accept(tb, st)
             best_cost, best_overflow = walked[W_BEST_COST], walked[W_BEST_OVERFLOW]
             if new_overflow < best_overflow or (new_overflow == best_overflow and new_cost < best_cost):

@@ -3,26 +3,20 @@
 import numpy as np
 from numba import njit
 
-from sim.kernels.blocks import copy_to, pack, release_block
-from sim.kernels.edges import E_COUNT, E_SRC_LIST, build_edge
-from sim.kernels.groups import G_HELD, G_NUM_HELD, build_group
+from sim.kernels.accounts import add_block, add_up, is_dearer, new_overflow
+from sim.kernels.blocks import copy_to, release_block
+from sim.kernels.cut import find_cut
+from sim.kernels.edges import build_edge
+from sim.kernels.groups import build_group
 from sim.kernels.headroom import add_work, choose_rows, find_gain, find_tail, group_bound, keep_gain, work_bound
 from sim.kernels.kernel import inlined, kernel
 from sim.kernels.layout import (
-    BASE,
-    BYTES,
-    CAPACITY,
     CUT_POSITION,
     DONE,
     DST,
-    END,
     EPOCH,
-    EXCHANGES,
-    EXE,
     GROUP,
     IS_CUTOFF,
-    IS_MERGED,
-    KEY,
     MAKESPAN,
     NEW_MAKESPAN,
     NEW_OVERFLOW,
@@ -34,74 +28,18 @@ from sim.kernels.layout import (
     NUM_SAVED,
     NUM_TASKS,
     OVERFLOW,
-    OVERLAP,
-    PARAMETER_SERVER,
     PARTS,
     POPPED,
-    READY,
-    RES,
-    RES_LEN,
     ROW,
-    SAVED,
-    SCHEME,
     SEG,
     SERIAL,
     SERIAL_SUM,
-    SPLIT_COPIES,
     SRC,
-    TASKS,
-    TRAINING,
     UNREAD,
-    WHOLE_COPIES,
 )
 from sim.kernels.operators import build_operator
-from sim.kernels.shards import H_BYTES, H_OWN, HELD_COLUMNS, long_at
 from sim.kernels.timeline import simulate
 from sim.kernels.waiting import count_block, keep_counts, note_reach
-
-
-@inlined
-def add_block(tb, rows, st, b, sign):
-    """Add (or take away) what block ``b`` keeps on each device and does on each resource.
-
-    Modified in place: ``st.new_memory``, ``st.new_load``.
-    """
-    n, block, arena, memory, load = tb.op.shape[0], st.block, st.arena, st.new_memory, st.new_load
-    home, base, count = block[b, SEG], block[b, BASE], block[b, TASKS]
-    route, task = tb.route, st.task
-    if b < n:
-        saved = sign * rows[block[b, ROW], SAVED]
-        for k in range(block[b, PARTS]):
-            memory[arena[home + k]] += saved
-    elif b < n + tb.edge.shape[0]:
-        sources = home + arena[home + E_SRC_LIST]
-        for x in range(arena[home + E_COUNT]):
-            memory[arena[sources + 2 * x + 1]] += sign * task[base + x, BYTES]
-    else:
-        whole, split = sign * tb.flags[WHOLE_COPIES], sign * tb.flags[SPLIT_COPIES]
-        held = home + arena[home + G_HELD]
-        for k in range(arena[home + G_NUM_HELD]):
-            at = held + HELD_COLUMNS * k
-            memory[arena[at]] += whole * long_at(arena, at + H_BYTES) + split * long_at(arena, at + H_OWN)
-    for t in range(base, base + count):
-        first, length, exe = task[t, RES], task[t, RES_LEN], sign * task[t, EXE]
-        if first >= 0:
-            for r in range(first, first + length):
-                load[route[r]] += exe
-        else:
-            for r in range(~first, ~first + length):
-                load[arena[r]] += exe
-
-
-@inlined
-def add_up(tb, st):
-    """What is summed over all groups and devices. Modified in place: the proposal's serial time and overflow."""
-    serial, overflow = 0, 0
-    for b in range(tb.op.shape[0] + tb.edge.shape[0], st.block.shape[0]):
-        serial += st.block[b, SERIAL]
-    for d in range(tb.device.shape[0]):
-        overflow += max(0, st.new_memory[d] - tb.device[d, CAPACITY])
-    st.num[NEW_SERIAL_SUM], st.num[NEW_OVERFLOW] = serial, overflow
 
 
 @kernel
@@ -191,61 +129,6 @@ def keep_timeline(tb, st):
 
 
 @inlined
-def find_cut(tb, st, i, old):
-    """The earliest (time, key) at which a new config of operator ``i`` can change the timeline.
-
-    Nothing appears or disappears before the operator's old tasks and the old transfers into it, nor before the
-    moment when a producer's part is complete, since all new tasks descend from these. The only exceptions are pushes
-    to a parameter server and merged shards: one with gradients of other members of the operator's bucket alone may
-    be ready, or vanish, as soon as these are complete.
-
-    Args:
-        old: the operator's accepted block.
-
-    Returns:
-        Time, key, and how many accepted tasks come before them.
-    """
-    n, best_time, best_key = tb.op.shape[0], np.iinfo(np.int64).max, np.iinfo(np.int64).max
-    block, arena, time, task, order = st.block, st.arena, st.time, st.task, st.order
-    for t in range(old[BASE], old[BASE] + old[PARTS]):
-        if time[t, READY] < best_time or (time[t, READY] == best_time and task[t, KEY] < best_key):
-            best_time, best_key = time[t, READY], task[t, KEY]
-    for e in range(tb.in_ptr[i], tb.in_ptr[i + 1]):
-        src = tb.edge[e, SRC]
-        parts, home, base = block[src, PARTS], block[src, SEG], block[src, BASE]
-        for k in range(parts):
-            x = arena[home + parts + k]
-            end = time[base + (k if x < 0 else parts + x), END]
-            if end <= best_time:
-                best_time, best_key = end, pack(2 * i, 0, 0, 0)
-    if tb.in_ptr[i] == tb.in_ptr[i + 1]:
-        best_time, best_key = 0, pack(2 * i + 1, 0, 0, 0)
-    g = tb.op[i, GROUP]
-    is_early = tb.flags[SCHEME] == PARAMETER_SERVER or tb.flags[IS_MERGED]
-    if is_early and tb.flags[OVERLAP] and tb.flags[TRAINING] and g >= 0:
-        for r in range(tb.member_ptr[g], tb.member_ptr[g + 1]):
-            m = tb.member[r]
-            if m == i:
-                continue
-            parts, home = block[m, PARTS], block[m, SEG]
-            backward = block[m, BASE] + parts + block[m, EXCHANGES]
-            for k in range(parts):
-                x = arena[home + parts + k]
-                end = time[backward + (k if x < 0 else parts + x), END]
-                if end < best_time:
-                    best_time, best_key = end, pack(4 * n + 4 * g, 0, 0, 0)
-    first, last = 0, st.num[NUM_TASKS]
-    while first < last:
-        middle = (first + last) // 2
-        t = order[middle]
-        if time[t, READY] < best_time or (time[t, READY] == best_time and task[t, KEY] < best_key):
-            first = middle + 1
-        else:
-            last = middle
-    return best_time, best_key, first
-
-
-@inlined
 def withdraw(tb, rows, st, i):
     """Save the blocks that a new config of operator ``i`` replaces, and take away what they keep and do.
 
@@ -296,7 +179,7 @@ def is_present(st, i, row, num_parts):
 
 
 @inlined
-def keep_present(st, cutoff):
+def keep_present(st, cutoff, limit):
     """Propose what is accepted. Modified in place: ``st.num``, the proposal's memory and load."""
     num = st.num
     copy_to(st.new_memory, st.memory)
@@ -305,14 +188,19 @@ def keep_present(st, cutoff):
     num[NUM_SAVED], num[NUM_NEAR], num[NUM_BUILT], num[POPPED] = 0, 0, 0, 0
     num[CUT_POSITION], num[NEW_TASKS], num[NEW_MAKESPAN] = num[NUM_TASKS], num[NUM_TASKS], num[MAKESPAN]
     num[NEW_SERIAL_SUM], num[NEW_OVERFLOW] = num[SERIAL_SUM], num[OVERFLOW]
-    num[IS_CUTOFF] = 1 if num[MAKESPAN] + num[SERIAL_SUM] > cutoff else 0
+    num[IS_CUTOFF] = 1 if is_dearer(num[OVERFLOW], num[MAKESPAN] + num[SERIAL_SUM], limit, cutoff) else 0
 
 
 @kernel
-def propose(tb, rows, st, i, row, num_parts, cutoff):
+def propose(tb, rows, st, i, row, num_parts, cutoff, limit):
     """Price a new config of operator ``i``: degrees ``row`` on ``st.devices[:num_parts]``.
 
-    Blocks are built one by one; as soon as a resource has more to do than the cutoff allows, the rest is not.
+    Blocks are built one by one; as soon as a resource has more to do than the cutoff allows, or devices more to keep
+    than the limit does, the rest is not.
+
+    Args:
+        cutoff: largest cost of interest,
+        limit: and largest overflow of memory; see ``is_dearer``.
 
     Modified in place: the blocks of the operator, its edges and its bucket (the old ones are saved), the proposal's
     timeline, memory and load. If the status is not DONE, all blocks are as before.
@@ -320,14 +208,14 @@ def propose(tb, rows, st, i, row, num_parts, cutoff):
     n, num_edges, num, load = tb.op.shape[0], tb.edge.shape[0], st.num, st.new_load
     num[NUM_SAVED], num[NUM_BUILT] = 0, 0
     if is_present(st, i, row, num_parts):
-        keep_present(st, cutoff)
+        keep_present(st, cutoff, limit)
         return DONE
     serial, g = num[SERIAL_SUM], tb.op[i, GROUP]
     if g >= 0:
         serial -= st.block[n + num_edges + g, SERIAL]
     find_gain(tb, rows, st, i, row, num_parts)
     bound = work_bound(tb, st, i, num_parts)
-    if bound + serial > cutoff:
+    if is_dearer(0, bound + serial, limit, cutoff):
         stop(st, bound, serial)
         return DONE
     withdraw(tb, rows, st, i)
@@ -344,18 +232,18 @@ def propose(tb, rows, st, i, row, num_parts, cutoff):
             return status
         num[NUM_BUILT] = k + 1
         add_block(tb, rows, st, b, 1)
-        bound = 0
         if b >= n + num_edges:
             find_tail(tb, st, b)
-            bound = group_bound(tb, st, g)
+            bound = max(bound, group_bound(tb, st, g))
         for r in range(load.shape[0]):
             bound = max(bound, load[r])
-        if bound + serial > cutoff:
+        if is_dearer(new_overflow(tb, st), bound + serial, limit, cutoff):
             stop(st, bound, serial)
             return DONE
     add_up(tb, st)
+    latest = cutoff - num[NEW_SERIAL_SUM] if limit < 0 or num[NEW_OVERFLOW] == limit else np.iinfo(np.int64).max
     cut_time, cut_key, num[CUT_POSITION] = find_cut(tb, st, i, st.saved[0])
-    status = simulate(tb, st, i, num[CUT_POSITION], cut_time, cut_key, cutoff - num[NEW_SERIAL_SUM])
+    status = simulate(tb, st, i, num[CUT_POSITION], cut_time, cut_key, latest)
     if status != DONE:
         reject(st)
     return status

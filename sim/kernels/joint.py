@@ -1,9 +1,12 @@
 """Delta simulation of several operators' new configs at once: one strategy, one pricing."""
 
+import numpy as np
 from numba import njit
 
+from sim.kernels.accounts import add_block, add_up, is_dearer, new_overflow
 from sim.kernels.blocks import release_block
-from sim.kernels.delta import add_block, add_up, find_cut, keep_timeline, reject, stop
+from sim.kernels.cut import find_cut
+from sim.kernels.delta import keep_timeline, reject, stop
 from sim.kernels.edges import build_edge
 from sim.kernels.groups import build_group
 from sim.kernels.headroom import find_tail, keep_gain, part_ns
@@ -13,6 +16,7 @@ from sim.kernels.layout import (
     DST,
     EPOCH,
     GROUP,
+    NEW_OVERFLOW,
     NEW_SERIAL_SUM,
     NUM_BUILT,
     NUM_NEAR,
@@ -116,7 +120,7 @@ def simulate_together(tb, st, members, position, cut_time, cut_key, cutoff):
 
 
 @njit(cache=True, nogil=True)
-def propose_together(tb, rows, st, members, config_rows, config_parts, config_devices, cutoff):
+def propose_together(tb, rows, st, members, config_rows, config_parts, config_devices, cutoff, limit):
     """Price new configs of several operators; ``accept_together`` or ``reject`` comes next.
 
     Nothing changes before the earliest cut of a member: by induction along the timeline, until then all blocks of all
@@ -127,7 +131,7 @@ def propose_together(tb, rows, st, members, config_rows, config_parts, config_de
         config_rows: (k,) row of each one's degrees.
         config_parts: (k,) its number of parts.
         config_devices: (k, D) their devices.
-        cutoff: as for ``sim.kernels.delta.propose``.
+        cutoff: as for ``sim.kernels.delta.propose``, and so is ``limit``.
 
     Modified in place: the blocks of the operators, their edges and weight groups (the old ones are saved), the
     proposal's timeline, memory and load. If the status is not DONE, all blocks are as before.
@@ -160,11 +164,12 @@ def propose_together(tb, rows, st, members, config_rows, config_parts, config_de
         bound = 0
         for r in range(load.shape[0]):
             bound = max(bound, load[r])
-        if bound + serial > cutoff:
+        if is_dearer(new_overflow(tb, st), bound + serial, limit, cutoff):
             stop(st, bound, serial)
             return DONE
     add_up(tb, st)
-    status = simulate_together(tb, st, members, position, cut_time, cut_key, cutoff - num[NEW_SERIAL_SUM])
+    latest = cutoff - num[NEW_SERIAL_SUM] if limit < 0 or num[NEW_OVERFLOW] == limit else np.iinfo(np.int64).max
+    status = simulate_together(tb, st, members, position, cut_time, cut_key, latest)
     if status != DONE:
         reject(st)
     return status

@@ -51,16 +51,16 @@ def scan(
     while scanned[S_NEXT] < visits.shape[0] and scanned[S_SIMULATIONS] < count:
         c = visits[scanned[S_NEXT]]
         cost, overflow = num[MAKESPAN] + num[SERIAL_SUM], num[OVERFLOW]
-        cutoff = min(cost - 1, highest) if overflow == 0 else np.iinfo(np.int64).max
+        cutoff = min(cost - 1, highest) if overflow == 0 else cost - 1
         if k == 1:
             for part in range(config_parts[c]):
                 st.devices[part] = config_devices[c, part]
-            status = propose(tb, rows, st, members[0], config_rows[0, c], config_parts[c], cutoff)
+            status = propose(tb, rows, st, members[0], config_rows[0, c], config_parts[c], cutoff, overflow)
         else:
             together_parts[:] = config_parts[c]
             together_devices[:] = config_devices[c]
             status = propose_together(
-                tb, rows, st, members, config_rows[:, c], together_parts, together_devices, cutoff
+                tb, rows, st, members, config_rows[:, c], together_parts, together_devices, cutoff, overflow
             )
         if status != DONE:
             return status

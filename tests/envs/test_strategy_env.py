@@ -26,7 +26,6 @@ from envs.strategy_env import StrategyEnv
 from sim.problem import Problem
 from sim.space import SoapSpace
 from sim.strategies import single_device
-from sim.strategy import Strategy
 
 Play = Callable[..., list[tuple[dict[str, np.ndarray], float, dict[str, Any]]]]
 IDS = ["Soap-v0", "SoapImprove-v0"]

@@ -38,6 +38,21 @@ def test_the_walk_is_the_same_with_and_without_cutoff(seed: int) -> None:
     assert simulated(chains[0].simulation) == simulated(chains[1].simulation)
 
 
+def test_a_proposal_that_needs_more_memory_is_not_simulated() -> None:
+    graph, topology = lenet(num_devices=4), load_topology("p100_cluster", num_devices=4, memory_gb=1e-3)
+    chain = make_chain(Problem(graph, topology), temperature=1e6)
+    rejected = 0
+    for _ in range(200):
+        before = chain.simulation.strategy
+        steps = chain.walk(1)
+        if steps.cutoffs:
+            rejected += 1
+
+            assert (steps.simulated_tasks, chain.simulation.strategy) == (0, before)
+
+    assert rejected > 0
+
+
 @settings(max_examples=40)
 @given(st.integers(0, 2**32))
 def test_a_walk_ends_in_the_timeline_that_full_simulation_gives(seed: int) -> None:
