@@ -109,7 +109,7 @@ class Imitation:
         observations, targets = self._episodes(lesson)
         order = torch.as_tensor(self._rng.permutation(len(targets)))
         total, agreed = 0.0, 0
-        for chosen in order.split(self.batch_size):
+        for chosen in torch.split(order, self.batch_size):
             batch = {name: array[chosen] for name, array in observations.items()}
             logits = network(network.encode(lesson.facts), batch)[0]
             loss = torch.nn.functional.cross_entropy(logits, targets[chosen])

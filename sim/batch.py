@@ -95,7 +95,8 @@ class SimulationBatch:
             is_wanted: (S, C) which of them, by their indices in the space.
 
         Returns:
-            (S, C) iteration times in ns and (S, C) bytes of memory needed beyond what the devices have; 0 where not wanted.
+            (S, C) iteration times in ns, and (S, C) bytes of memory needed beyond what the devices have; 0 where not
+            wanted.
         """
         left = is_wanted.astype(np.int8)
         cost_ns, overflow_bytes = np.zeros((2, *left.shape), np.int64)
