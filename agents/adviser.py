@@ -30,8 +30,7 @@ Logits: TypeAlias = list[NDArray[np.float64]]
 class Adviser:
     """A policy for Soap-v0, asked about all operators of a strategy at once.
 
-    Each operator is shown as Soap-v0 shows it when it is its turn, while all others have configs already. A strategy
-    that was priced before is observed at no price.
+    Each operator is shown as Soap-v0 shows it when it is its turn, while all others have configs already.
 
     Args:
         problem: what is searched.
@@ -54,9 +53,8 @@ class Adviser:
         """What the policy thinks of every operator's configs, the others being as they are."""
         numbers = [self._mdp.table.number(*pair) for pair in enumerate(simulation.configs)]
         states = self._mdp.states(Start(simulation, np.array(numbers)), 1)
-        operators = np.arange(len(self.problem.graph))
-        found = self._judge(self._observation(states), operators)
-        return [found[i, : self.space.num_configs(i)] for i in operators]
+        found = self._judge(self._observation(states), np.arange(len(self.problem.graph)))
+        return [own[: self.space.num_configs(i)] for i, own in enumerate(found)]
 
     def spread(self, logits: Logits, space: SoapSpace) -> Logits:
         """The same logits by the indices of a larger space; those of configs that the policy does not know are -inf."""
@@ -79,9 +77,15 @@ class Adviser:
 
     def _judge(self, observation: Arrays, operators: NDArray[np.int64]) -> NDArray[np.float64]:
         """(len(operators), configs) logits; the observation is of one state of SoapImprove-v0."""
-        with torch.no_grad():
-            logits, _ = self._network(self._encoding, self._turns(observation, operators))
-        return logits.double().numpy()
+        num_threads = torch.get_num_threads()
+        torch.set_num_threads(1)  # equal results on any number of cores
+        try:
+            with torch.no_grad():
+                logits, _ = self._network(self._encoding, self._turns(observation, operators))
+        finally:
+            torch.set_num_threads(num_threads)
+        found: NDArray[np.float64] = logits.double().numpy()
+        return found
 
     def _turns(self, observation: Arrays, operators: NDArray[np.int64]) -> Tensors:
         """The observations of Soap-v0 in which it is the turn of each of these operators."""

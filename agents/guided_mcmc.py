@@ -78,8 +78,7 @@ class GuidedMcmc(Agent):
         space = problem.space if problem.space.is_enumerable else adviser.space
         chain = Chain(simulation, rng, temperature_ns=self.temperature * problem.data_parallel_ns, space=space)
         while True:
-            ledger.look("asks the policy")
-            best = problem.simulation(Strategy(problem.graph, problem.topology, chain.best_configs))
+            best = ledger.simulation(Strategy(problem.graph, problem.topology, chain.best_configs))
             logits = adviser.logits(best)
             chain.draw_from([self._mixed(one) for one in adviser.spread(logits, space)], hastings=self.hastings)
             left = self.refresh_every
