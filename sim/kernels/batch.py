@@ -8,6 +8,8 @@ from sim.kernels.delta import accept, propose, reject
 from sim.kernels.kernel import OPTIONS, kernel
 from sim.kernels.layout import DONE, NEW_MAKESPAN, NEW_OVERFLOW, NEW_SERIAL_SUM, State
 
+NO_LIMIT = np.iinfo(np.int64).max
+
 # Written out field by field: numba cannot loop over a tuple whose entries differ in type.
 _SOURCE = f"def one_of(states, b):\n    return State({', '.join(f'states.{field}[b]' for field in State._fields)})\n"
 _names = {"State": State}
@@ -36,7 +38,7 @@ def change(tb, rows, states, ch, first, last, operators, indices, is_changed):
         st, i = one_of(states, b), operators[b]
         r = find_row(ch, i, indices[b])
         place(ch, r, indices[b], st.devices)
-        status = propose(tb, rows, st, i, ch.row[r], ch.parts[r], np.iinfo(np.int64).max)
+        status = propose(tb, rows, st, i, ch.row[r], ch.parts[r], NO_LIMIT, NO_LIMIT)
         if status != DONE:
             return status
         accept(tb, st)
@@ -66,7 +68,7 @@ def survey(tb, rows, states, ch, first, last, operators, is_wanted, cost, overfl
                 continue
             r = find_row(ch, i, index)
             place(ch, r, index, st.devices)
-            status = propose(tb, rows, st, i, ch.row[r], ch.parts[r], np.iinfo(np.int64).max)
+            status = propose(tb, rows, st, i, ch.row[r], ch.parts[r], NO_LIMIT, NO_LIMIT)
             if status != DONE:
                 return status
             cost[b, index] = st.num[NEW_MAKESPAN] + st.num[NEW_SERIAL_SUM]
