@@ -1,5 +1,6 @@
 """ActorCritic: an algorithm of Stable-Baselines3 learns, decision by decision, which configs to choose."""
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -13,6 +14,8 @@ from agents.errors import AgentError
 from agents.graph_network import GraphNetwork
 from agents.ledger import Ledger
 from agents.policy import StrategyPolicy
+from agents.policy_file import load_policy
+from agents.torch_threads import torch_threads
 from agents.vector_adapter import VectorAdapter
 from envs.observation import GraphObservation
 from envs.reward import Reward
@@ -22,6 +25,11 @@ from sim.space import SoapSpace
 
 UNLIMITED = 2**62
 """Steps that ``learn`` is asked for: the ledger ends it."""
+
+GIVEN = {"policy", "env", "learning_rate", "ent_coef", "policy_kwargs", "seed", "device"}
+"""Keywords of the algorithm that the agent supplies."""
+
+GIVEN_BY = "agent.learning_rate, agent.entropy_coefficient, agent.network and seed say the like for all algorithms"
 
 
 class ActorCritic(Agent):
@@ -34,6 +42,7 @@ class ActorCritic(Agent):
         algorithm: from policy class, environment, and the keywords that all of them share.
         environment: many episodes at a time; SoapVectorEnv or SoapImproveVectorEnv.
         network: actor and critic, made after the seed is set.
+        policy: a file whose network is taken instead and learns on, or None.
         aligned_only: choose among the configs of the variant ``aligned``, which is part of every other one; False takes
             the problem's space as it is, which must be enumerable then.
         reward: judges each step.
@@ -53,6 +62,7 @@ class ActorCritic(Agent):
         algorithm: Callable[..., OnPolicyAlgorithm],
         environment: Callable[..., StrategyVectorEnv],
         network: Callable[[], GraphNetwork],
+        policy: str | None,
         aligned_only: bool,
         reward: Reward,
         num_envs: int,
@@ -66,6 +76,8 @@ class ActorCritic(Agent):
             if not value > 0:
                 raise AgentError(f"agent.{name} must be positive, not {value}")
         self._algorithm, self._environment, self._network = algorithm, environment, network
+        self._policy = policy
+        self._check_algorithm(entropy_coefficient)
         self.aligned_only, self.reward, self.num_envs, self.num_threads = aligned_only, reward, num_envs, num_threads
         self.learning_rate, self.entropy_coefficient = learning_rate, entropy_coefficient
         self.episode_costs_ms: list[float] = []
@@ -86,24 +98,32 @@ class ActorCritic(Agent):
         )
         assert isinstance(env.observation, GraphObservation)
         self.episode_costs_ms = []
-        num_threads = torch.get_num_threads()
         # Arguments of distributions are ours, not the user's; checking them costs 12-19 % of the time.
         torch.distributions.Distribution.set_default_validate_args(False)
-        torch.set_num_threads(self.num_threads)
-        try:
+        with torch_threads(self.num_threads):
             torch.manual_seed(self.seed)
+            network = load_policy(self._policy) if self._policy else self._network()
             model = self._algorithm(
                 StrategyPolicy,
                 VectorAdapter(env),
                 learning_rate=lambda _: self.learning_rate * (1 - ledger.progress().fraction),
-                ent_coef=self.entropy_coefficient,
-                policy_kwargs={"network": self._network(), "facts": env.observation.static},
+                policy_kwargs={"network": network, "facts": env.observation.static},
                 seed=self.seed,
                 device="cpu",
             )
             model.learn(UNLIMITED, callback=_Watch(self, ledger), log_interval=None)  # type: ignore[arg-type]
-        finally:
-            torch.set_num_threads(num_threads)
+
+    def _check_algorithm(self, entropy_coefficient: float) -> None:
+        """Refuse what would be overruled, or ignored.
+
+        Raises:
+            AgentError: a keyword that this agent gives, or an entropy coefficient that the algorithm has no use for.
+        """
+        signature = inspect.signature(self._algorithm)
+        for name in sorted(GIVEN.intersection(getattr(self._algorithm, "keywords", ()))):
+            raise AgentError(f"agent.algorithm.{name} is not for the algorithm alone: {GIVEN_BY}")
+        if entropy_coefficient and "ent_coef" not in signature.parameters:
+            raise AgentError(f"agent.entropy_coefficient must be 0, not {entropy_coefficient}: the algorithm has none")
 
 
 class _Watch(BaseCallback):

@@ -123,7 +123,9 @@ class GraphNetwork(nn.Module):
         rest = rest[:, None].expand(-1, here.shape[1], -1)
         context = torch.relu(self.context(torch.cat([here, rest], dim=2)))
         logits = self._logits(context, observation["candidates"].view(*mask.shape, -1), mask)
-        return logits, self.value(torch.cat([context.mean(1), whole[:, : self.width]], dim=1))
+        is_block = mask.view(count, here.shape[1], -1).any(dim=2, keepdim=True)
+        average = (context * is_block).sum(1) / is_block.sum(1).clamp(min=1)
+        return logits, self.value(torch.cat([average, whole[:, : self.width]], dim=1))
 
     @staticmethod
     def _open(encoding: Encoding, operators: torch.Tensor, states: torch.Tensor) -> torch.Tensor:

@@ -117,7 +117,7 @@ class Imitation:
             loss.backward()  # type: ignore[no-untyped-call]
             torch.nn.utils.clip_grad_norm_(network.parameters(), self.max_gradient_norm)
             optimizer.step()
-            total += float(loss) * len(chosen)
+            total += loss.item() * len(chosen)
             agreed += int((logits.argmax(1) == targets[chosen]).sum())
         return Marks(total / len(targets), agreed / len(targets))
 
