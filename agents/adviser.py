@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from agents.graph_network import GraphNetwork, Tensors
 from agents.ledger import Ledger
 from agents.policy_file import load_policy
+from agents.torch_threads import torch_threads
 from envs.decisions import Improve
 from envs.mdp import Mdp
 from envs.observation import Arrays, GraphObservation
@@ -46,7 +47,7 @@ class Adviser:
         self._observation = GraphObservation(self._mdp, has_static=False)
         static = self._observation.static
         facts = {name: torch.as_tensor(array) for name, array in static.items()}
-        with torch.no_grad():
+        with torch_threads(1), torch.no_grad():
             self._encoding = network.encode(facts)
 
     def logits(self, simulation: Simulation) -> Logits:
@@ -77,13 +78,9 @@ class Adviser:
 
     def _judge(self, observation: Arrays, operators: NDArray[np.int64]) -> NDArray[np.float64]:
         """(len(operators), configs) logits; the observation is of one state of SoapImprove-v0."""
-        num_threads = torch.get_num_threads()
-        torch.set_num_threads(1)  # equal results on any number of cores
-        try:
-            with torch.no_grad():
-                logits, _ = self._network(self._encoding, self._turns(observation, operators))
-        finally:
-            torch.set_num_threads(num_threads)
+        # One thread gives equal results on any number of cores.
+        with torch_threads(1), torch.no_grad():
+            logits, _ = self._network(self._encoding, self._turns(observation, operators))
         found: NDArray[np.float64] = logits.double().numpy()
         return found
 
