@@ -11,3 +11,10 @@ class IllegalBudgetError(AgentError):
     def __init__(self, key: str, value: object, reason: str) -> None:
         self.key, self.value = key, value
         super().__init__(f"budget.{key}={value}: {reason}")
+
+
+class PolicyFileError(AgentError):
+    """A file is not a policy that can be used here."""
+
+    def __init__(self, path: object, reason: str) -> None:
+        super().__init__(f"policy file '{path}' {reason}")

@@ -71,6 +71,16 @@ class LargeNeighbourhood(Agent):
         descend(ledger, near, current, rng, players.grouped)
         for operator in (member for group in players.groups for member in group):
             ledger.scan(near.scan(current, (operator,)))
+        self.destroy_and_repair(ledger, near, current, players, rng)
+
+    def destroy_and_repair(
+        self, ledger: Ledger, near: Neighbourhood, current: Simulation, players: Players, rng: np.random.Generator
+    ) -> None:
+        """Go on from a local optimum.
+
+        Raises:
+            BudgetExhausted: nothing is left.
+        """
         while True:
             trial = current.fork()
             chosen = self._choose(players, current, rng)
@@ -79,7 +89,7 @@ class LargeNeighbourhood(Agent):
                 together = tuple(operator for player in chosen for operator in player)
                 ledger.scan(near.scan(trial, together, self._limit_ns(ledger, self.threshold)))
             else:
-                self._destroy_and_repair(ledger, near, trial, chosen, players, rng)
+                self._repair(ledger, near, trial, chosen, players, rng)
             if (trial.overflow_bytes, trial.cost_ns) <= (
                 current.overflow_bytes,
                 self._limit_ns(ledger, self.threshold),
@@ -95,7 +105,7 @@ class LargeNeighbourhood(Agent):
         count = int(rng.integers(1, self.size + 1))
         return players.grow(first, count, rng, is_grouped=rng.random() < self.grouped)
 
-    def _destroy_and_repair(
+    def _repair(
         self,
         ledger: Ledger,
         near: Neighbourhood,

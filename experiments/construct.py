@@ -39,7 +39,7 @@ def resolved(cfg: DictConfig) -> dict[str, Any]:
 
 
 def check_options(target: Callable[..., Any], options: Mapping[str, Any], *, prefix: str = "") -> None:
-    """Hold options against the keyword-only parameters of a constructor.
+    """Hold options against the named parameters of a constructor (``keywords``).
 
     Raises:
         OptionError: a key that the constructor does not have, or a value of another type; also of an object inside.
@@ -56,10 +56,14 @@ def check_options(target: Callable[..., Any], options: Mapping[str, Any], *, pre
 
 
 def keywords(target: Callable[..., Any]) -> tuple[str, ...]:
-    """Names of the keyword-only parameters of a constructor; of a plain dataclass, its fields."""
-    kind = inspect.Parameter.POSITIONAL_OR_KEYWORD if is_dataclass(target) else inspect.Parameter.KEYWORD_ONLY
+    """Names of the keyword-only parameters of a constructor.
+
+    Of a plain dataclass, its fields; where nothing is keyword-only, as in other people's classes, all that have names.
+    """
     parameters = inspect.signature(target).parameters.values()
-    return tuple(p.name for p in parameters if p.kind in (kind, inspect.Parameter.KEYWORD_ONLY))
+    named = [p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY) and p.name[0] != "_"]
+    only = [p for p in named if p.kind is p.KEYWORD_ONLY]
+    return tuple(p.name for p in (named if is_dataclass(target) or not only else only))
 
 
 def _spoken(options: Mapping[Any, Any]) -> dict[str, Any]:

@@ -1,11 +1,14 @@
 """Chain: a Metropolis chain over the strategies of a problem, in compiled code."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
+from sim.choices import make_choices
+from sim.errors import IllegalConfigError
 from sim.kernels import chain as kernel
 from sim.kernels.layout import (
     NEED_RANDOM,
@@ -18,12 +21,17 @@ from sim.kernels.layout import (
     W_SIMULATIONS,
     W_TASKS,
     WALK_ENTRIES,
+    Proposals,
 )
 from sim.simulation import Simulation
+from sim.space import SoapSpace
 from sim.strategy import ParallelConfig, Strategy
 
 NO_PATIENCE = np.iinfo(np.int64).max
 NUM_UNIFORMS = 4096
+NO_ODDS = np.zeros(0)
+UNIFORM = Proposals(np.zeros(1, np.int64), NO_ODDS, NO_ODDS, NO_ODDS, np.zeros(0, np.int64))
+OUTSIDE = -1
 
 
 class Improvement(NamedTuple):
@@ -59,27 +67,38 @@ class Steps(NamedTuple):
 class Chain:
     """Proposes, prices, accepts and rejects without coming back to Python (FlexFlow, section 6).
 
-    A proposal draws an operator and a config for it from the problem's space: uniformly where configs have indices,
-    else degrees first and devices second. It is accepted with probability min(1, exp((cost - cost*) / temperature)).
-    One that overflows memory more than the current strategy is rejected, one that overflows less is accepted.
+    A proposal draws an operator and a config for it from the space: uniformly where configs have indices, else degrees
+    first and devices second, unless ``draw_from`` said otherwise. It is accepted with probability
+    min(1, exp((cost - cost*) / temperature)). One that overflows memory more than the current strategy is rejected,
+    one that overflows less is accepted.
 
     Args:
         simulation: where the chain starts; it belongs to the chain from now on.
         rng: draws proposals and acceptances.
         temperature_ns: 1 / beta.
         has_cutoff: let pricing stop when rejection is certain; the chain is the same.
+        space: what configs are drawn from; the problem's by default.
 
     Attributes:
         temperature_ns: may be changed between walks.
     """
 
     def __init__(
-        self, simulation: Simulation, rng: np.random.Generator, *, temperature_ns: float, has_cutoff: bool = True
+        self,
+        simulation: Simulation,
+        rng: np.random.Generator,
+        *,
+        temperature_ns: float,
+        has_cutoff: bool = True,
+        space: SoapSpace | None = None,
     ) -> None:
         problem = simulation.problem
         self.simulation, self._rng = simulation, rng
         self.temperature_ns, self._has_cutoff = float(temperature_ns), has_cutoff
-        self._choices = problem.choices
+        self._space = space or problem.space
+        is_own = self._space is problem.space
+        self._choices = problem.choices if is_own else make_choices(self._space, problem.rows)
+        self._proposals, self._has_moved = UNIFORM, False
         self._uniforms = np.zeros(max(NUM_UNIFORMS, 2 * problem.topology.num_devices))
         self._walked = np.zeros(WALK_ENTRIES, np.int64)
         self._walked[W_DRAWN] = len(self._uniforms)
@@ -93,14 +112,36 @@ class Chain:
         """Proposals since the last new best."""
         return int(self._walked[W_IDLE])
 
+    def draw_from(self, probabilities: Sequence[NDArray[np.float64]], *, hastings: bool) -> None:
+        """Draw an operator's config with given probabilities from now on; the space must have indices.
+
+        Args:
+            probabilities: for each operator, of all its configs by index, each positive; they add up to 1.
+            hastings: accept with probability min(1, exp((cost - cost*) / temperature) q / q*), where q* is the
+                probability of the proposed config and q that of the present one, so that the chain visits strategies
+                as often as one that draws uniformly. False leaves the factor out: strategies that are proposed more
+                often are visited more often. A present config outside the space has the least q of its operator; the
+                chain never comes back to it.
+        """
+        joined = np.concatenate(probabilities)
+        log_odds = np.log(joined) if hastings else np.zeros(len(joined))
+        first = np.cumsum([0, *map(len, probabilities)])
+        cumulative = np.concatenate([np.cumsum(own) for own in probabilities])
+        least = np.minimum.reduceat(log_odds, first[:-1])
+        self._proposals = Proposals(first, cumulative, log_odds, least, np.full(len(probabilities), OUTSIDE))
+        self._has_moved = True
+
     def walk(self, count: int, patience: int = NO_PATIENCE) -> Steps:
         """Make up to ``count`` proposals; stop when ``patience`` in a row, over all calls, found no new best."""
         walked = self._walked
         walked[[W_SIMULATIONS, W_CUTOFFS, W_TASKS, W_IMPROVEMENTS]] = 0
         improvements = np.zeros((count, 3), np.int64)
         best = (walked, improvements, self._best_rows, self._best_devices)
+        if self._has_moved:
+            self._find_present()
         options = (float(self.temperature_ns), count, patience, self._has_cutoff)
-        while self.simulation.run_kernel(kernel.walk, self._choices, self._uniforms, *options, *best) == NEED_RANDOM:
+        drawn_from = (self._choices, self._proposals, self._uniforms)
+        while self.simulation.run_kernel(kernel.walk, *drawn_from, *options, *best) == NEED_RANDOM:
             # Numbers instead of the generator: a Ctrl-C while numba takes a generator apart kills the process.
             self._rng.random(out=self._uniforms)
             walked[W_DRAWN] = 0
@@ -126,6 +167,7 @@ class Chain:
             simulation.reject()
             return False
         simulation.accept()
+        self._has_moved = True
         if price >= (walked[W_BEST_OVERFLOW], walked[W_BEST_COST]):
             return False
         walked[[W_BEST_OVERFLOW, W_BEST_COST]] = price
@@ -137,8 +179,19 @@ class Chain:
         """Go on from the best strategy so far, which is priced once more."""
         problem = self.simulation.problem
         self.simulation.restart(Strategy(problem.graph, problem.topology, self._best_configs))
+        self._has_moved = True
 
     @property
     def best_configs(self) -> list[ParallelConfig]:
         """Configs of the best strategy that the chain accepted, its start included."""
         return list(self._best_configs)
+
+    def _find_present(self) -> None:
+        """Look up the indices of the present configs, where the next walk needs them."""
+        self._has_moved = False
+        for operator in range(len(self._proposals.present)):
+            try:
+                index = self._space.index(operator, self.simulation.config(operator))
+            except IllegalConfigError:
+                index = OUTSIDE
+            self._proposals.present[operator] = index

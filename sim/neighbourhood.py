@@ -13,6 +13,7 @@ from sim.kernels.neighbourhood import S_CUTOFFS, S_IMPROVEMENTS, S_NEXT, S_SIMUL
 from sim.operator_graph import Label
 from sim.problem import Problem
 from sim.simulation import NO_CUTOFF, Simulation
+from sim.space import SoapSpace
 from sim.strategy import ParallelConfig
 
 
@@ -40,17 +41,21 @@ class Neighbourhood:
         problem: graph, topology and space.
         num_samples: where configs have no indices (``free``, ``injective``), so many are drawn for every question.
         rng: draws them, and the order of pricing.
+        space: the candidates' configs; the problem's by default.
     """
 
-    def __init__(self, problem: Problem, rng: np.random.Generator, *, num_samples: int) -> None:
+    def __init__(
+        self, problem: Problem, rng: np.random.Generator, *, num_samples: int, space: SoapSpace | None = None
+    ) -> None:
         self.problem, self._rng, self._num_samples = problem, rng, num_samples
+        self.space = space or problem.space
         self._shared: dict[tuple[tuple[int, ...], tuple[Label, ...]], list[ParallelConfig]] = {}
         self._all: dict[tuple[int, ...], Candidates] = {}
 
     @property
     def is_complete(self) -> bool:
-        """Whether the candidates are all configs of the space."""
-        return self.problem.space.is_enumerable
+        """Whether the candidates are all configs of the space, those of one operator in the order of their indices."""
+        return self.space.is_enumerable
 
     def scan(self, simulation: Simulation, members: Sequence[int], highest_ns: int | None = None) -> "Scan":
         """What changes ``members`` to one and the same config each time, in random order; see ``Scan``."""
@@ -60,7 +65,7 @@ class Neighbourhood:
     def candidates(self, members: tuple[int, ...]) -> Candidates:
         """The configs that are legal for all of ``members``: all of them, or a sample."""
         if not self.is_complete:
-            space, first = self.problem.space, members[0]
+            space, first = self.space, members[0]
             drawn = [space.sample(first, self._rng) for _ in range(self._num_samples)]
             tuples = [set(space.degree_tuples(i)) for i in members[1:]]
             return self._arrays(members, [c for c in drawn if all(c.degrees in degrees for degrees in tuples)])
@@ -69,7 +74,7 @@ class Neighbourhood:
         return self._all[members]
 
     def _common(self, members: tuple[int, ...]) -> list[ParallelConfig]:
-        space, operators = self.problem.space, self.problem.graph.operators
+        space, operators = self.space, self.problem.graph.operators
         # Operators may have equal sizes and yet not be divisible along the same dimensions.
         shapes = {(operators[i].sizes, tuple(dim.label for dim in operators[i].dims)): i for i in members}
         configs: list[ParallelConfig] = []

@@ -30,6 +30,7 @@ from sim.kernels.layout import (
     W_HIGHEST,
     W_IDLE,
     W_IMPROVEMENTS,
+    W_INDEX,
     W_IS_PENDING,
     W_OPERATOR,
     W_PARTS,
@@ -100,6 +101,27 @@ def draw_config(ch, uniforms, drawn, i, num_devices, devices):
 
 
 @kernel
+def find_entry(proposals, i, uniform):
+    """The index of the config of operator i that a random number in [0, 1) stands for."""
+    low, high = proposals.first[i], proposals.first[i + 1] - 1
+    while low < high:
+        middle = (low + high) // 2
+        if proposals.cumulative[middle] > uniform:
+            high = middle
+        else:
+            low = middle + 1
+    return low - proposals.first[i]
+
+
+@kernel
+def correction(proposals, i, index):
+    """Logarithm of the odds that operator i's present config is proposed, against those of another index."""
+    first, present = proposals.first[i], proposals.present[i]
+    odds = proposals.least[i] if present < 0 else proposals.log_odds[first + present]
+    return odds - proposals.log_odds[first + index]
+
+
+@kernel
 def note_best(st, walked, improvements, best_rows, best_devices):
     """Keep the accepted strategy as the best. Modified in place: all but ``st``."""
     number = walked[W_IMPROVEMENTS]
@@ -114,28 +136,46 @@ def note_best(st, walked, improvements, best_rows, best_devices):
 
 
 @kernel
-def walk(tb, rows, st, ch, uniforms, scale, count, patience, has_cutoff, walked, improvements, best_rows, best_devices):
-    """Make up to ``count`` proposals, accepting each with probability min(1, exp((cost - cost*) / scale)).
+def walk(
+    tb,
+    rows,
+    st,
+    ch,
+    proposals,
+    uniforms,
+    scale,
+    count,
+    patience,
+    has_cutoff,
+    walked,
+    improvements,
+    best_rows,
+    best_devices,
+):
+    """Make up to ``count`` proposals, accepting each with probability min(1, exp((cost - cost*) / scale) q / q*).
 
-    The uniform number is drawn before pricing, so that pricing may stop when the proposal is sure to be rejected. A
-    proposal that overflows memory more is rejected, one that overflows less is accepted.
+    q* is the probability of the proposal, q that of the way back; they are equal if ``proposals`` is empty. The uniform
+    number is drawn before pricing, so that pricing may stop when the proposal is sure to be rejected. A proposal that
+    overflows memory more is rejected, one that overflows less is accepted.
 
     Args:
         ch: the space (``Choices``).
+        proposals: probabilities of the configs (``Proposals``).
         uniforms: random numbers in [0, 1); ``walked`` knows how many are used up.
         scale: temperature in ns.
         count: proposals, at most the rows of ``improvements``.
         patience: stop after so many proposals without a new best.
         has_cutoff: whether pricing may stop early; the walk is the same.
 
-    Modified in place: ``st``; ``walked`` (W_ entries), ``improvements`` (simulations, cost, overflow of each
-    new best), the best strategy's rows and devices.
+    Modified in place: ``st``; the present configs of ``proposals``; ``walked`` (W_ entries), ``improvements``
+    (simulations, cost, overflow of each new best), the best strategy's rows and devices.
 
     Returns:
         Status; if it is not DONE, an array must grow, or new random numbers must come (and W_DRAWN be 0), before the
         walk goes on with the same arguments.
     """
     num, n, num_devices = st.num, tb.op.shape[0], tb.device.shape[0]
+    is_guided = proposals.cumulative.shape[0] > 0
     while walked[W_SIMULATIONS] < count and walked[W_IDLE] < patience:
         cost, overflow = num[MAKESPAN] + num[SERIAL_SUM], num[OVERFLOW]
         if walked[W_IS_PENDING] == 0:
@@ -144,8 +184,16 @@ def walk(tb, rows, st, ch, uniforms, scale, count, patience, has_cutoff, walked,
                 return NEED_RANDOM
             i = int(uniforms[drawn] * n)
             walked[W_OPERATOR] = i
-            walked[W_HIGHEST] = cost + np.int64(math.floor(-math.log(1.0 - uniforms[drawn + 1]) * scale))
-            row, parts, walked[W_DRAWN] = draw_config(ch, uniforms, drawn + 2, i, num_devices, st.devices)
+            allowance = -math.log(1.0 - uniforms[drawn + 1])
+            if is_guided:
+                index = find_entry(proposals, i, uniforms[drawn + 2])
+                allowance += correction(proposals, i, index)
+                r = find_row(ch, i, index)
+                place(ch, r, index, st.devices)
+                row, parts, walked[W_DRAWN], walked[W_INDEX] = ch.row[r], ch.parts[r], drawn + 3, index
+            else:
+                row, parts, walked[W_DRAWN] = draw_config(ch, uniforms, drawn + 2, i, num_devices, st.devices)
+            walked[W_HIGHEST] = cost + np.int64(math.floor(allowance * scale))
             walked[W_ROW], walked[W_PARTS] = row, parts
             walked[W_IS_PENDING] = 1
         highest = walked[W_HIGHEST]
@@ -162,6 +210,8 @@ def walk(tb, rows, st, ch, uniforms, scale, count, patience, has_cutoff, walked,
         is_good = new_overflow < overflow or (new_overflow == overflow and new_cost <= highest)
         if is_good and num[IS_CUTOFF] == 0:
             accept(tb, st)
+            if is_guided:
+                proposals.present[walked[W_OPERATOR]] = walked[W_INDEX]
             best_cost, best_overflow = walked[W_BEST_COST], walked[W_BEST_OVERFLOW]
             if new_overflow < best_overflow or (new_overflow == best_overflow and new_cost < best_cost):
                 walked[W_BEST_COST], walked[W_BEST_OVERFLOW] = new_cost, new_overflow

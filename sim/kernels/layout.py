@@ -166,7 +166,17 @@ class Choices(NamedTuple):
     variant: Ints  # (1,)
 
 
+class Proposals(NamedTuple):
+    """What a walk draws configs from; all empty where it draws them from the whole space alike."""
+
+    first: Ints  # (n + 1,) entries of operator i are first[i] .. first[i + 1], one for each index of the space
+    cumulative: Floats  # sums of the probabilities within each operator
+    log_odds: Floats  # logarithms of the probabilities, or zeros for a walk without the Hastings correction
+    least: Floats  # (n,) what stands for the entry of a present config that has no index
+    present: Ints  # (n,) index of each operator's present config, or -1
+
+
 # Entries of what a walk keeps between calls.
 W_SIMULATIONS, W_CUTOFFS, W_IDLE, W_IMPROVEMENTS, W_BEST_COST, W_BEST_OVERFLOW = 0, 1, 2, 3, 4, 5
-W_IS_PENDING, W_OPERATOR, W_ROW, W_PARTS, W_HIGHEST, W_TASKS, W_DRAWN = 6, 7, 8, 9, 10, 11, 12
-WALK_ENTRIES = 13
+W_IS_PENDING, W_OPERATOR, W_ROW, W_PARTS, W_HIGHEST, W_TASKS, W_DRAWN, W_INDEX = 6, 7, 8, 9, 10, 11, 12, 13
+WALK_ENTRIES = 14

@@ -1,0 +1,143 @@
+"""ActorCritic: an algorithm of Stable-Baselines3 learns, decision by decision, which configs to choose."""
+
+import inspect
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import torch
+from stable_baselines3.common.callbacks import BaseCallback
+from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
+
+from agents.agent import Agent
+from agents.errors import AgentError
+from agents.graph_network import GraphNetwork
+from agents.ledger import Ledger
+from agents.policy import StrategyPolicy
+from agents.policy_file import load_policy
+from agents.torch_threads import torch_threads
+from agents.vector_adapter import VectorAdapter
+from envs.observation import GraphObservation
+from envs.reward import Reward
+from envs.vector import StrategyVectorEnv
+from sim.problem import Problem
+from sim.space import SoapSpace
+
+UNLIMITED = 2**62
+"""Steps that ``learn`` is asked for: the ledger ends it."""
+
+GIVEN = {"policy", "env", "learning_rate", "ent_coef", "policy_kwargs", "seed", "device"}
+"""Keywords of the algorithm that the agent supplies."""
+
+GIVEN_BY = "agent.learning_rate, agent.entropy_coefficient, agent.network and seed say the like for all algorithms"
+
+
+class ActorCritic(Agent):
+    """Any on-policy actor-critic algorithm of Stable-Baselines3 or sb3-contrib, on either environment.
+
+    Every state that an episode passes through is a strategy, and the best of them is the result. Learning rate
+    and entropy coefficient fall linearly to 0 with the budget.
+
+    Args:
+        algorithm: from policy class, environment, and the keywords that all of them share.
+        environment: many episodes at a time; SoapVectorEnv or SoapImproveVectorEnv.
+        network: actor and critic, made after the seed is set.
+        policy: a file whose network is taken instead and learns on, or None.
+        aligned_only: choose among the configs of the variant ``aligned``, which is part of every other one; False takes
+            the problem's space as it is, which must be enumerable then.
+        reward: judges each step.
+        num_envs: episodes at a time.
+        learning_rate: at the start.
+        entropy_coefficient: at the start.
+        num_threads: of the environment, and of torch; 1 gives equal results on any number of cores.
+        seed: of the network's weights and the actions.
+
+    Attributes:
+        episode_costs_ms: of the last search, the iteration time at the end of each episode: the learning curve.
+    """
+
+    def __init__(
+        self,
+        *,
+        algorithm: Callable[..., OnPolicyAlgorithm],
+        environment: Callable[..., StrategyVectorEnv],
+        network: Callable[[], GraphNetwork],
+        policy: str | None,
+        aligned_only: bool,
+        reward: Reward,
+        num_envs: int,
+        learning_rate: float,
+        entropy_coefficient: float,
+        num_threads: int,
+        seed: int,
+    ) -> None:
+        super().__init__(seed=seed)
+        for name, value in (("num_envs", num_envs), ("learning_rate", learning_rate), ("num_threads", num_threads)):
+            if not value > 0:
+                raise AgentError(f"agent.{name} must be positive, not {value}")
+        self._algorithm, self._environment, self._network = algorithm, environment, network
+        self._policy = policy
+        self._check_algorithm(entropy_coefficient)
+        self.aligned_only, self.reward, self.num_envs, self.num_threads = aligned_only, reward, num_envs, num_threads
+        self.learning_rate, self.entropy_coefficient = learning_rate, entropy_coefficient
+        self.episode_costs_ms: list[float] = []
+
+    def run(self, problem: Problem, ledger: Ledger) -> None:
+        """Learn until the ledger ends it."""
+        space = problem.space
+        if self.aligned_only:
+            space = SoapSpace(problem.graph, problem.topology, variant="aligned", dims=space.dims)
+        env = self._environment(
+            num_envs=self.num_envs,
+            num_threads=self.num_threads,
+            observation=lambda mdp: GraphObservation(mdp, has_static=False),
+            problem=problem,
+            space=space,
+            reward=self.reward,
+            meter=ledger,
+        )
+        assert isinstance(env.observation, GraphObservation)
+        self.episode_costs_ms = []
+        # Arguments of distributions are ours, not the user's; checking them costs 12-19 % of the time.
+        torch.distributions.Distribution.set_default_validate_args(False)
+        with torch_threads(self.num_threads):
+            torch.manual_seed(self.seed)
+            network = load_policy(self._policy) if self._policy else self._network()
+            model = self._algorithm(
+                StrategyPolicy,
+                VectorAdapter(env),
+                learning_rate=lambda _: self.learning_rate * (1 - ledger.progress().fraction),
+                policy_kwargs={"network": network, "facts": env.observation.static},
+                seed=self.seed,
+                device="cpu",
+            )
+            model.learn(UNLIMITED, callback=_Watch(self, ledger), log_interval=None)  # type: ignore[arg-type]
+
+    def _check_algorithm(self, entropy_coefficient: float) -> None:
+        """Refuse what would be overruled, or ignored.
+
+        Raises:
+            AgentError: a keyword that this agent gives, or an entropy coefficient that the algorithm has no use for.
+        """
+        signature = inspect.signature(self._algorithm)
+        for name in sorted(GIVEN.intersection(getattr(self._algorithm, "keywords", ()))):
+            raise AgentError(f"agent.algorithm.{name} is not for the algorithm alone: {GIVEN_BY}")
+        if entropy_coefficient and "ent_coef" not in signature.parameters:
+            raise AgentError(f"agent.entropy_coefficient must be 0, not {entropy_coefficient}: the algorithm has none")
+
+
+class _Watch(BaseCallback):
+    """Lowers the entropy coefficient as the budget is spent, and notes how episodes end."""
+
+    def __init__(self, agent: ActorCritic, ledger: Ledger) -> None:
+        super().__init__()
+        self._agent, self._ledger = agent, ledger
+
+    def _on_rollout_start(self) -> None:
+        assert isinstance(self.model, OnPolicyAlgorithm)
+        self.model.ent_coef = self._agent.entropy_coefficient * (1 - self._ledger.progress().fraction)
+
+    def _on_step(self) -> bool:
+        done: Any = np.flatnonzero(self.locals["dones"])
+        self._agent.episode_costs_ms += [float(self.locals["infos"][position]["cost_ms"]) for position in done]
+        return True

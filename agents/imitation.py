@@ -1,0 +1,137 @@
+"""Imitation: a network learns on many problems to choose what a search found there."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from agents.agent import Agent
+from agents.budget import Budget
+from agents.errors import AgentError
+from agents.graph_network import GraphNetwork, Tensors
+from envs.config_table import Floats
+from envs.observation import GraphObservation
+from envs.vector import SoapVectorEnv
+from sim.problem import Problem
+
+
+@dataclass(frozen=True, slots=True)
+class Lesson:
+    """A problem and what there is to learn from it.
+
+    Attributes:
+        env: its episodes.
+        facts: what all of their states have in common.
+        choices: (N,) index of each operator's config in the strategy that the teacher found.
+        speedup: of that strategy over data parallelism.
+        simulations: what the teacher spent.
+    """
+
+    env: SoapVectorEnv
+    facts: Tensors
+    choices: NDArray[np.int64]
+    speedup: float
+    simulations: int
+
+
+@dataclass(frozen=True, slots=True)
+class Marks:
+    """How the network did in a lesson, before it learned from it.
+
+    Attributes:
+        loss: cross-entropy in nats.
+        agreement: share of decisions in which its first choice was the teacher's.
+    """
+
+    loss: float
+    agreement: float
+
+
+class Imitation:
+    """Teaches by supervised learning.
+
+    An episode visits the operators as Soap-v0 does. Most steps follow the teacher; some are random, so that the network
+    also learns what to do when not all before it is as the teacher would have it. At every step it is told the
+    teacher's config.
+
+    Args:
+        teacher: makes a search of its seed.
+        simulations: its budget on each problem.
+        noise: share of the steps that are random.
+        num_envs: episodes of a lesson, side by side.
+        batch_size: decisions in a minibatch.
+        learning_rate: Adam's.
+        max_gradient_norm: longer gradients are cut.
+        seed: of the random steps, and of the teachers.
+    """
+
+    def __init__(
+        self,
+        *,
+        teacher: Callable[..., Agent],
+        simulations: int,
+        noise: float,
+        num_envs: int,
+        batch_size: int,
+        learning_rate: float,
+        max_gradient_norm: float,
+        seed: int,
+    ) -> None:
+        if not 0 <= noise < 1:
+            raise AgentError(f"noise must be at least 0 and below 1, not {noise}")
+        self._teacher, self._budget, self._seed = teacher, Budget(simulations=simulations), seed
+        self.noise, self.num_envs, self.batch_size = noise, num_envs, batch_size
+        self.learning_rate, self.max_gradient_norm = learning_rate, max_gradient_norm
+        self._rng = np.random.default_rng(seed)
+
+    def prepare(self, problem: Problem) -> Lesson:
+        """Let the teacher search the problem, whose space must be enumerable."""
+        result = self._teacher(seed=self._seed).search(problem, self._budget)
+        env = SoapVectorEnv(
+            num_envs=self.num_envs,
+            problem=problem,
+            space=problem.space,
+            observation=lambda mdp: GraphObservation(mdp, has_static=False),
+        )
+        assert isinstance(env.observation, GraphObservation)
+        facts = {name: torch.as_tensor(array) for name, array in env.observation.static.items()}
+        choices = np.array([problem.space.index(*pair) for pair in enumerate(result.strategy.configs)])
+        return Lesson(env, facts, choices, problem.data_parallel_ns / result.cost_ns, result.simulations)
+
+    def optimizer(self, network: GraphNetwork) -> torch.optim.Optimizer:
+        """What ``teach`` wants, to be kept from lesson to lesson."""
+        return torch.optim.Adam(network.parameters(), lr=self.learning_rate)
+
+    def teach(self, network: GraphNetwork, optimizer: torch.optim.Optimizer, lesson: Lesson) -> Marks:
+        """One episode in each environment of the lesson, and one pass over their decisions."""
+        observations, targets = self._episodes(lesson)
+        order = torch.as_tensor(self._rng.permutation(len(targets)))
+        total, agreed = 0.0, 0
+        for chosen in torch.split(order, self.batch_size):
+            batch = {name: array[chosen] for name, array in observations.items()}
+            logits = network(network.encode(lesson.facts), batch)[0]
+            loss = torch.nn.functional.cross_entropy(logits, targets[chosen])
+            optimizer.zero_grad()
+            loss.backward()  # type: ignore[no-untyped-call]
+            torch.nn.utils.clip_grad_norm_(network.parameters(), self.max_gradient_norm)
+            optimizer.step()
+            total += loss.item() * len(chosen)
+            agreed += int((logits.argmax(1) == targets[chosen]).sum())
+        return Marks(total / len(targets), agreed / len(targets))
+
+    def _episodes(self, lesson: Lesson) -> tuple[Tensors, torch.Tensor]:
+        """All observations of an episode in each environment, and the teacher's configs."""
+        observation, _ = lesson.env.reset()
+        seen: list[dict[str, Floats]] = []
+        targets: list[NDArray[np.int64]] = []
+        for choice in lesson.choices.tolist():
+            masks = lesson.env.action_masks()
+            seen.append(observation)
+            targets.append(np.full(self.num_envs, choice))
+            random = (self._rng.random(masks.shape) * masks).argmax(axis=1)
+            actions = np.where(self._rng.random(self.num_envs) < self.noise, random, choice)
+            observation, *_ = lesson.env.step(actions)
+        stacked = {name: torch.as_tensor(np.concatenate([one[name] for one in seen])) for name in seen[0]}
+        return stacked, torch.as_tensor(np.concatenate(targets))

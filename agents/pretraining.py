@@ -1,0 +1,119 @@
+"""Pretraining: one network learns from a growing collection of lessons."""
+
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+
+from agents.errors import AgentError
+from agents.graph_network import GraphNetwork
+from agents.imitation import Imitation, Lesson
+from agents.policy_file import load_policy
+from agents.torch_threads import torch_threads
+from sim.problem import Problem
+
+MEMORY = 0.98
+"""Of the running averages of loss and agreement, from lesson to lesson."""
+
+
+@dataclass(frozen=True, slots=True)
+class Schooling:
+    """How far the training is.
+
+    Attributes:
+        seconds: since it began.
+        problems: that the teacher has searched.
+        lessons: that were taught, each as often as it was.
+        decisions: that were learned from.
+        simulations: that the teacher spent; those of the episodes are as many as the decisions.
+        loss: running average of the cross-entropy in nats, each before it was learned from.
+        agreement: running average of the share of decisions in which the network's first choice was the teacher's.
+        teacher_speedup: geometric mean of the teacher's speed-ups over data parallelism.
+    """
+
+    seconds: float
+    problems: int
+    lessons: int
+    decisions: int
+    simulations: int
+    loss: float
+    agreement: float
+    teacher_speedup: float
+
+
+class Pretraining:
+    """Imitation on problems that are drawn as it goes on.
+
+    Args:
+        imitation: prepares and teaches lessons.
+        network: made after the seed is set.
+        policy: a file whose network is taken instead and learns on, or None.
+        preparing: share of the time that the teacher may take.
+        num_lessons: that are kept; the oldest is forgotten first.
+        num_threads: of torch.
+        seed: of the network's weights, and of what is taught when.
+    """
+
+    def __init__(
+        self,
+        *,
+        imitation: Callable[..., Imitation],
+        network: Callable[[], GraphNetwork],
+        policy: str | None,
+        preparing: float,
+        num_lessons: int,
+        num_threads: int,
+        seed: int,
+    ) -> None:
+        if not 0 < preparing < 1:
+            raise AgentError(f"preparing must be between 0 and 1, not {preparing}")
+        if num_lessons < 1:
+            raise AgentError(f"num_lessons must be at least 1, not {num_lessons}")
+        torch.manual_seed(seed)
+        self.network = load_policy(policy) if policy else network()
+        self._imitation = imitation(seed=seed)
+        self._optimizer = self._imitation.optimizer(self.network)
+        self._rng, self._preparing, self._num_threads = np.random.default_rng(seed), preparing, num_threads
+        self._lessons: deque[Lesson] = deque(maxlen=num_lessons)
+
+    def run(self, draw: Callable[[], Problem], seconds: float, report: Callable[[Schooling], None]) -> Schooling:
+        """Prepare and teach until the time is over.
+
+        Args:
+            draw: makes the next problem.
+            seconds: wall-clock time.
+            report: is told after every lesson; what it spends counts.
+        """
+        began, preparing_s = time.perf_counter(), 0.0
+        problems, lessons, decisions, simulations, log_speedup = 0, 0, 0, 0, 0.0
+        averages = np.zeros(2)
+        with torch_threads(self._num_threads):
+            while True:
+                started = time.perf_counter()
+                if preparing_s <= self._preparing * (started - began):
+                    lesson = self._imitation.prepare(draw())
+                    self._lessons.append(lesson)
+                    preparing_s += time.perf_counter() - started
+                    problems, simulations = problems + 1, simulations + lesson.simulations
+                    log_speedup += float(np.log(lesson.speedup))
+                lesson = self._lessons[int(self._rng.integers(len(self._lessons)))]
+                marks = self._imitation.teach(self.network, self._optimizer, lesson)
+                keep = min(MEMORY, lessons / (lessons + 1))
+                averages = keep * averages + (1 - keep) * np.array([marks.loss, marks.agreement])
+                lessons, decisions = lessons + 1, decisions + self._imitation.num_envs * len(lesson.choices)
+                now = Schooling(
+                    seconds=time.perf_counter() - began,
+                    problems=problems,
+                    lessons=lessons,
+                    decisions=decisions,
+                    simulations=simulations,
+                    loss=float(averages[0]),
+                    agreement=float(averages[1]),
+                    teacher_speedup=float(np.exp(log_speedup / problems)),
+                )
+                report(now)
+                if now.seconds >= seconds:
+                    return now

@@ -1,0 +1,115 @@
+"""A policy for many problems: ``python experiments/pretrain.py instances.held_out=nmt seconds=900``."""
+
+import platform
+import sys
+from dataclasses import asdict
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+# This checkout before site-packages, where a stranger's package may be called `agents` too.
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+
+import numpy as np
+from omegaconf import DictConfig
+from rich.console import Console
+from rich.progress import BarColumn, Progress, TextColumn
+
+from agents.budget import Budget
+from agents.policy_file import save_policy
+from agents.pretraining import Pretraining, Schooling
+from experiments.application import application
+from experiments.construct import check_options, construct, resolved
+from experiments.errors import OptionError
+from experiments.instances import Instance, Instances
+from experiments.run_folder import RunFolder
+from sim.problem import Problem
+
+POLICY = "policy.safetensors"
+
+
+class Watch:
+    """Shows how the training goes, and saves and validates the policy every now and then.
+
+    Args:
+        cfg: of the command.
+        folder: where the policy goes.
+        pretraining: whose policy it is.
+        bar: shows the progress.
+    """
+
+    def __init__(self, cfg: DictConfig, folder: RunFolder, pretraining: Pretraining, bar: Progress) -> None:
+        self._cfg, self._options, self._folder, self._pretraining = cfg, resolved(cfg), folder, pretraining
+        instances = [_instance(entry) for entry in self._options["validation"]]
+        self._problems = {f"{one.model} {one.num_devices} {one.topology}": one.problem() for one in instances}
+        self._bar, self._task = bar, bar.add_task("preparing the first lesson", total=self._options["seconds"])
+        self._saved_s = 0.0
+        self.best = dict.fromkeys(self._problems, 0.0)
+        self.speedups: list[dict[str, Any]] = []
+
+    def __call__(self, now: Schooling) -> None:
+        """After every lesson."""
+        seen = "  ".join(f"{name} {speedup:.3f}x" for name, speedup in self.best.items() if speedup)
+        text = f"{now.problems} problems  {now.lessons} lessons  loss {now.loss:.3f}  agreement {now.agreement:.0%}"
+        self._bar.update(self._task, completed=now.seconds, description=f"{text}  {seen}")
+        if now.seconds - self._saved_s >= self._options["save_every_s"]:
+            self._saved_s = now.seconds
+            self.save(now)
+
+    def save(self, now: Schooling) -> None:
+        """Validate the policy and write it."""
+        speedups = {name: self._zero_shot(problem) for name, problem in self._problems.items()}
+        self.best = {name: max(speedup, self.best[name]) for name, speedup in speedups.items()}
+        self.speedups.append({"seconds": now.seconds, "decisions": now.decisions, "loss": now.loss} | speedups)
+        training = {
+            "command": " ".join([Path(sys.executable).name, *sys.argv]),
+            "spent": asdict(now),
+            "validation_speedups": self.speedups,
+            "options": {key: self._options[key] for key in ("seed", "seconds", "pretraining", "instances")},
+            "versions": {"python": platform.python_version()} | {name: version(name) for name in ("numba", "torch")},
+        }
+        save_policy(self._pretraining.network, self._folder / POLICY, training=training)
+        if not self._bar.console.is_terminal:
+            shown = "  ".join(f"{name} {speedup:.3f}x" for name, speedup in speedups.items())
+            text = f"{now.seconds:.0f} s  {now.problems} problems  {now.lessons} lessons  loss {now.loss:.3f}"
+            line = f"{text}  agreement {now.agreement:.0%}  {shown}"
+            self._bar.console.print(line, highlight=False, soft_wrap=True)
+
+    def _zero_shot(self, problem: Problem) -> float:
+        """Speed-up over data parallelism of one episode of favourites."""
+        given = {"network": lambda: self._pretraining.network, "episodes": 0, "policy": None}
+        agent = construct(self._cfg, "agent", **given)(seed=0)
+        result = agent.search(problem, Budget(simulations=len(problem.graph) + 1))
+        return problem.data_parallel_ns / result.cost_ns
+
+
+def _instance(entry: dict[str, Any]) -> Instance:
+    """One of the configuration's validation instances."""
+    check_options(Instance, entry, prefix="validation.")
+    if missing := {"model", "topology", "num_devices", "sync"} - set(entry):
+        raise OptionError("validation", f"{entry} has no {', '.join(sorted(missing))}")
+    return Instance(**entry)
+
+
+@application("pretrain")
+def main(cfg: DictConfig) -> None:
+    """Train until the time is over."""
+    options, folder = resolved(cfg), RunFolder()
+    for key in ("seconds", "save_every_s"):
+        if not (isinstance(options[key], int | float) and options[key] > 0):
+            raise OptionError(key, f"{options[key]!r} is not a positive number")
+    if type(options["seed"]) is not int or options["seed"] < 0:
+        raise OptionError("seed", f"{options['seed']!r} is not a whole number from 0 on")
+    instances: Instances = construct(cfg, "instances")
+    pretraining: Pretraining = construct(cfg, "pretraining")(seed=options["seed"])
+    rng = np.random.default_rng(options["seed"])
+    with Progress(BarColumn(bar_width=10), TextColumn("{task.description}"), console=Console(stderr=True)) as bar:
+        watch = Watch(cfg, folder, pretraining, bar)
+        spent = pretraining.run(lambda: instances.draw(rng).problem(), options["seconds"], watch)
+        watch.save(spent)
+    speedups = "  ".join(f"{name} {watch.speedups[-1][name]:.3f}x" for name in watch.best)
+    Console().print(f"agreement {spent.agreement:.0%}  {speedups}\n{POLICY} in {folder.label}", highlight=False)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,84 @@
+"""Pre-training writes a policy that the searchers take, and keeps away from what is held out."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import hydra
+import numpy as np
+import pytest
+
+from agents.policy_file import load_policy
+from experiments import pretrain
+from experiments.construct import construct
+from experiments.instances import Instances
+from sim.topology import load_topology
+
+CONF = Path(__file__).resolve().parents[2] / "experiments" / "conf"
+SMALL = ("instances.generated_share=0", "instances.families={lenet:[lenet]}", "instances.held_out=null")
+SHORT = ("pretraining.imitation.simulations=100", "pretraining.network.width=8", "instances.num_devices=[2]")
+
+
+def instances(**changes: Any) -> Instances:
+    with hydra.initialize_config_dir(str(CONF), version_base="1.3"):
+        cfg = hydra.compose("pretrain")
+    made = construct(cfg, "instances", **changes)
+    assert isinstance(made, Instances)
+    return made
+
+
+def call(monkeypatch: pytest.MonkeyPatch, folder: Path, *overrides: str) -> None:
+    monkeypatch.setenv("HYDRA_FULL_ERROR", "1")
+    monkeypatch.setattr(sys, "argv", ["command", f"hydra.run.dir={folder}", "seconds=0.2", *overrides])
+    pretrain.main()
+
+
+def test_the_command_writes_a_policy_and_what_it_cost(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    validation = "validation=[{model: lenet, topology: p100_cluster, num_devices: 2, sync: ring}]"
+    call(monkeypatch, tmp_path, *SMALL, *SHORT, validation)
+    training = json.loads((tmp_path / "policy.json").read_text())["training"]
+
+    assert load_policy(tmp_path / "policy.safetensors").width == 8
+    assert training["spent"]["simulations"] == 100 * training["spent"]["problems"] > 0
+    assert training["options"]["instances"]["held_out"] is None
+    assert training["validation_speedups"][-1]["lenet 2 p100_cluster"] >= 1
+
+
+def test_the_family_that_is_held_out_is_never_drawn() -> None:
+    rng, drawn = np.random.default_rng(0), instances(held_out="resnet", generated_share=0.0)
+
+    assert {drawn.draw(rng).model for _ in range(200)} == {"alexnet", "inception_v3", "rnntc", "rnnlm", "nmt"}
+
+
+def test_no_more_devices_are_drawn_than_the_topology_has() -> None:
+    rng, source = np.random.default_rng(0), instances()
+    most = {name: load_topology(name).num_devices for name in source.topologies}
+
+    assert most == source.topologies
+    assert all(one.num_devices <= most[one.topology] for one in (source.draw(rng) for _ in range(200)))
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("seconds=0", "error: seconds: 0 is not a positive number"),
+        ("instances.syncs=[rings]", "error: instances.syncs: 'rings' is none of ring, parameter_server, "),
+        ("instances.held_out=vgg", "error: instances.held_out: 'vgg' is none of alexnet, inception, resnet, "),
+        ("pretraining.policy=none.safetensors", "error: policy file 'none.safetensors' has no readable none.json "),
+        ("validation=[{model: nmt}]", "error: validation: {'model': 'nmt'} has no num_devices, sync, topology"),
+        (
+            "validation=[{model: vgg, topology: p100_cluster, num_devices: 2, sync: ring}]",
+            "error: model: there is no model called 'vgg'",
+        ),
+        ("validation=[{models: nmt}]", "error: validation.models: there is no such key; choose one of model, "),
+    ],
+)
+def test_useless_options_are_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str], override: str, message: str
+) -> None:
+    with pytest.raises(SystemExit) as stop:
+        call(monkeypatch, tmp_path, override)
+
+    assert stop.value.code == 2
+    assert capfd.readouterr().err.strip().splitlines()[-1].startswith(message)
