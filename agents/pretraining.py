@@ -51,7 +51,7 @@ class Pretraining:
         imitation: prepares and teaches lessons.
         network: made after the seed is set.
         policy: a file whose network is taken instead and learns on, or None.
-        preparing: share of the time that the teacher may take.
+        lessons_per_problem: that are taught between two searches of the teacher; on old problems too.
         num_lessons: that are kept; the oldest is forgotten first.
         num_threads: of torch.
         seed: of the network's weights, and of what is taught when.
@@ -63,20 +63,19 @@ class Pretraining:
         imitation: Callable[..., Imitation],
         network: Callable[[], GraphNetwork],
         policy: str | None,
-        preparing: float,
+        lessons_per_problem: int,
         num_lessons: int,
         num_threads: int,
         seed: int,
     ) -> None:
-        if not 0 < preparing < 1:
-            raise AgentError(f"preparing must be between 0 and 1, not {preparing}")
-        if num_lessons < 1:
-            raise AgentError(f"num_lessons must be at least 1, not {num_lessons}")
+        for name, count in (("lessons_per_problem", lessons_per_problem), ("num_lessons", num_lessons)):
+            if count < 1:
+                raise AgentError(f"pretraining.{name} must be at least 1, not {count}")
         torch.manual_seed(seed)
         self.network = load_policy(policy) if policy else network()
         self._imitation = imitation(seed=seed)
         self._optimizer = self._imitation.optimizer(self.network)
-        self._rng, self._preparing, self._num_threads = np.random.default_rng(seed), preparing, num_threads
+        self._rng, self._period, self._num_threads = np.random.default_rng(seed), lessons_per_problem, num_threads
         self._lessons: deque[Lesson] = deque(maxlen=num_lessons)
 
     def run(self, draw: Callable[[], Problem], seconds: float, report: Callable[[Schooling], None]) -> Schooling:
@@ -87,16 +86,14 @@ class Pretraining:
             seconds: wall-clock time.
             report: is told after every lesson; what it spends counts.
         """
-        began, preparing_s = time.perf_counter(), 0.0
+        began = time.perf_counter()
         problems, lessons, decisions, simulations, log_speedup = 0, 0, 0, 0, 0.0
         averages = np.zeros(2)
         with torch_threads(self._num_threads):
             while True:
-                started = time.perf_counter()
-                if preparing_s <= self._preparing * (started - began):
+                if lessons % self._period == 0:
                     lesson = self._imitation.prepare(draw())
                     self._lessons.append(lesson)
-                    preparing_s += time.perf_counter() - started
                     problems, simulations = problems + 1, simulations + lesson.simulations
                     log_speedup += float(np.log(lesson.speedup))
                 lesson = self._lessons[int(self._rng.integers(len(self._lessons)))]

@@ -68,7 +68,7 @@ def test_noise_of_1_is_refused() -> None:
 
 def test_pretraining_reports_what_it_spent(problem: Problem) -> None:
     training = Pretraining(
-        imitation=imitation, network=NETWORK, policy=None, preparing=0.5, num_lessons=3, num_threads=1, seed=0
+        imitation=imitation, network=NETWORK, policy=None, lessons_per_problem=2, num_lessons=3, num_threads=1, seed=0
     )
     reports: list[Schooling] = []
 
