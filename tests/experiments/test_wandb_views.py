@@ -1,0 +1,51 @@
+"""The workspace and the report for wandb are built without a login, over the keys that runs log."""
+
+from dataclasses import fields
+from typing import Any
+
+import pytest
+
+from experiments import wandb_workspace
+from experiments.record import Record
+from experiments.tracker import AXES
+
+views = pytest.importorskip("experiments.wandb_views", reason="needs wandb-workspaces")
+
+
+def test_curves_are_drawn_over_the_keys_that_every_agent_logs() -> None:
+    panels = views.curve_panels()
+
+    drawn = {(str(panel.x), str(y)) for panel in panels for y in panel.y}
+    assert drawn == {(axis, f"by_{axis}/{metric}") for axis in AXES for metric in ("best_ms", "speedup")}
+
+
+def test_columns_are_keys_of_the_record() -> None:
+    assert set(views.COLUMNS) <= {field.name for field in fields(Record)}
+
+
+def test_workspace_groups_runs_by_problem_and_agent() -> None:
+    workspace = views.make_workspace(entity="me", project="soap-testbed", name="Searchers")
+
+    assert [key.name for key in workspace.runset_settings.groupby] == ["Group", "JobType"]
+    assert [section.name for section in workspace.sections] == ["Curves", "Results", "Strategies"]
+
+
+def test_what_would_be_sent_to_the_server_can_be_built_without_it() -> None:
+    workspace = views.make_workspace(entity="me", project="soap-testbed", name="Searchers")
+    report = views.make_report(entity="me", project="soap-testbed", title="Searchers on equal budgets")
+
+    assert "by_simulations/speedup" in workspace._to_model().model_dump_json()
+    assert "by_seconds/speedup" in report._to_model().model_dump_json()
+
+
+def test_command_without_a_login_builds_and_says_how_to_save(call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(wandb_workspace, "is_logged_in", lambda: False)
+    monkeypatch.setattr("experiments.wandb_workspace.sys.argv", ["command"])
+
+    wandb_workspace.main()
+
+
+def test_no_login_is_asked_for_offline(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("WANDB_MODE", "offline")
+
+    assert not wandb_workspace.is_logged_in()
