@@ -35,7 +35,7 @@ TASK_REPEATS = 100
 """Iterations from which the executor's own time for a task follows."""
 
 
-@application("profile_operators")
+@application("profile_operators")  # @hydra.main: what completion in fish looks for
 def main(cfg: DictConfig) -> None:
     """Time every part shape that the model's space needs and the database lacks."""
     if type(cfg.num_threads) is not int or cfg.num_threads < 1:

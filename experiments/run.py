@@ -32,7 +32,7 @@ from sim.timeline import write_timeline
 INTERRUPTED = ("restart", "continue")
 
 
-@application("config")
+@application("config")  # @hydra.main: what completion in fish looks for
 def main(cfg: DictConfig) -> None:
     """Search a strategy with one agent and write what it found."""
     if cfg.interrupted not in INTERRUPTED:

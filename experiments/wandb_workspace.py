@@ -18,7 +18,7 @@ from experiments.errors import OptionError
 OFFLINE_MODES = ("offline", "disabled", "dryrun")
 
 
-@application("wandb_workspace")
+@application("wandb_workspace")  # @hydra.main: what completion in fish looks for
 def main(cfg: DictConfig) -> None:
     """Build both, and save them if the user is logged in to wandb."""
     if find_spec("wandb_workspaces") is None:

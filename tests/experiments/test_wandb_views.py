@@ -1,7 +1,7 @@
 """The workspace and the report for wandb are built without a login, over the keys that runs log."""
 
+import sys
 from dataclasses import fields
-from typing import Any
 
 import pytest
 
@@ -38,11 +38,15 @@ def test_what_would_be_sent_to_the_server_can_be_built_without_it() -> None:
     assert "by_seconds/speedup" in report._to_model().model_dump_json()
 
 
-def test_command_without_a_login_builds_and_says_how_to_save(call: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_command_without_a_login_builds_and_says_how_to_save(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(wandb_workspace, "is_logged_in", lambda: False)
-    monkeypatch.setattr("experiments.wandb_workspace.sys.argv", ["command"])
+    monkeypatch.setattr(sys, "argv", ["command"])
 
     wandb_workspace.main()
+
+    assert capsys.readouterr().out == "built a workspace and a report; to save them: wandb login\n"
 
 
 def test_no_login_is_asked_for_offline(monkeypatch: pytest.MonkeyPatch) -> None:
