@@ -1,4 +1,4 @@
-"""What logging to wandb offline takes of a search: ``python tests/measure_tracking.py``; one JSON line."""
+"""What logging to wandb offline takes of a search: ``python tests/measure_tracking.py [simulations]``."""
 
 import json
 import resource
@@ -16,7 +16,7 @@ from sim.models.nmt import nmt
 from sim.problem import Problem
 from sim.topology import load_topology
 
-SIMULATIONS = 200_000
+SIMULATIONS = int(sys.argv[1]) if len(sys.argv) > 1 else 200_000
 
 
 def main() -> None:
@@ -27,16 +27,18 @@ def main() -> None:
     )
     agent.search(problem, Budget(simulations=100))  # compiles
     tracker = WandbTracker(project="measure", mode="offline", init_timeout_s=15.0, finish_timeout_s=60.0)
-    spent: list[float] = []
+    spent: list[tuple[float, float]] = []
 
     def report(progress: Progress) -> None:
-        began = time.perf_counter()
+        began, began_cpu = time.perf_counter(), time.process_time()
         tracker.log(progress)
-        spent.append(time.perf_counter() - began)
+        spent.append((time.perf_counter() - began, time.process_time() - began_cpu))
 
     with tempfile.TemporaryDirectory() as folder:
         tracker.start(group="nmt/p100_cluster", job_type="mcmc", folder=Path(folder), configuration={"seed": 0})
+        began_cpu = time.process_time()
         result = agent.search(problem, Budget(simulations=SIMULATIONS), report)
+        cpu_seconds = time.process_time() - began_cpu
         record = {
             "simulations": result.simulations,
             "search_seconds": result.seconds,
@@ -52,8 +54,10 @@ def main() -> None:
         "simulations": result.simulations,
         "search_seconds": round(result.seconds, 2),
         "points": len(spent),
-        "share_in_tracker": round(sum(spent) / result.seconds, 5),
-        "share_of_wandb_process": round((children.ru_utime + children.ru_stime) / result.seconds, 4),
+        "cpu_seconds": round(cpu_seconds, 2),
+        "share_of_seconds": round(sum(wall for wall, _ in spent) / result.seconds, 4),
+        "share_of_cpu_seconds": round(sum(cpu for _, cpu in spent) / cpu_seconds, 4),
+        "share_of_wandb_process": round((children.ru_utime + children.ru_stime) / cpu_seconds, 4),
     }
     sys.stdout.write(json.dumps(figures) + "\n")
 
