@@ -1,11 +1,12 @@
 """wandb follows a run and never ends it."""
 
+import time
 from typing import Any
 
 import pytest
 import wandb
 
-from experiments.tracker import AXES, STRATEGY_COLUMNS, strategy_rows
+from experiments.tracker import AXES, MAX_SHARE, STRATEGY_COLUMNS, WandbTracker, strategy_rows
 from sim.models.lenet import lenet
 from sim.problem import Problem
 from sim.topology import load_topology
@@ -53,6 +54,24 @@ def test_last_point_of_the_curve_is_the_records(search: Any, monkeypatch: pytest
     *_, last, _ = points
     assert last["by_simulations/best_ms"] == last["by_seconds/best_ms"] == record["best_ms"]
     assert (last["simulations"], last["seconds"]) == (record["simulations"], record["search_seconds"])
+
+
+def test_slow_logging_takes_at_most_its_share_of_the_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    tracker = WandbTracker(project="test", mode="offline", init_timeout_s=1.0, finish_timeout_s=1.0)
+    clock, calls = [0.0], []
+
+    def slow_log(progress: object) -> None:
+        calls.append(progress)
+        clock[0] += 0.01
+
+    monkeypatch.setattr(tracker, "_log", slow_log)
+    monkeypatch.setattr(time, "perf_counter", lambda: clock[0])
+
+    for _ in range(1000):
+        clock[0] += 0.1
+        tracker.log(None)
+
+    assert len(calls) * 0.01 <= MAX_SHARE * clock[0]
 
 
 def test_strategy_is_a_row_for_each_operator() -> None:
