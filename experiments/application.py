@@ -19,8 +19,10 @@ from hydra.errors import HydraException, InstantiationException, MissingConfigEx
 from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import ConfigAttributeError, ConfigKeyError, OmegaConfBaseException
+from rich.console import Console
 
 from experiments.errors import OccupiedFolderError
+from experiments.help_page import help_page
 from experiments.resume import resumed
 from experiments.run_folder import FAILURE, write_whole
 from runtime.errors import RankFailedError
@@ -28,6 +30,8 @@ from sim.topology import load_topology
 
 ROOT = Path(__file__).resolve().parents[1]
 ROOMS = ("sim", "envs", "agents", "runtime", "experiments")
+
+HELP = frozenset(("--help", "-h"))
 
 EXIT_FAULT = 2
 EXIT_RANK_FAILED = 1
@@ -70,6 +74,10 @@ def application(config_name: str) -> Callable[[Task], Callable[[], None]]:
             OmegaConf.register_new_resolver("stem", lambda path: Path(str(path)).stem, replace=True)
             OmegaConf.register_new_resolver("settings", lambda quick: "quick" if quick else "full", replace=True)
             try:
+                if not HELP.isdisjoint(sys.argv[1:]):
+                    overrides = [argument for argument in sys.argv[1:] if not argument.startswith("-")]
+                    Console().print(help_page(config_name, overrides), highlight=False)
+                    return
                 arguments = resumed(sys.argv[1:])
                 sys.argv[1:] = [with_topology_files(argument) for argument in _multirun_first(arguments)]
                 main(job)()

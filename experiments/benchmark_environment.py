@@ -27,7 +27,7 @@ FORMAT_VERSION = 1
 TABLE_WIDTH = 120
 
 
-@application("benchmark_environment")
+@application("benchmark_environment")  # @hydra.main: what completion in fish looks for
 def main(cfg: DictConfig) -> None:
     """Measure all streams; print a table and write it as JSON."""
     options, folder = resolved(cfg), RunFolder()

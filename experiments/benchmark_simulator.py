@@ -32,7 +32,7 @@ FORMAT_VERSION = 1
 TABLE_WIDTH = 132
 
 
-@application("benchmark_simulator")
+@application("benchmark_simulator")  # @hydra.main: what completion in fish looks for
 def main(cfg: DictConfig) -> None:
     """Measure all streams; print a table and write it as JSON."""
     options, folder = resolved(cfg), RunFolder()

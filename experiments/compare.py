@@ -18,7 +18,7 @@ from experiments.errors import OptionError
 from experiments.run_folder import RunFolder, write_whole
 
 
-@application("compare")
+@application("compare")  # @hydra.main: what completion in fish looks for
 def main(cfg: DictConfig) -> None:
     """Find all runs below a folder, and write how their searchers compare."""
     root, folder = Path(str(cfg.runs)).resolve(), RunFolder()

@@ -20,7 +20,7 @@ from experiments.scene import scene_figure, svg_text
 from experiments.stored_timeline import load_timeline
 
 
-@application("draw_timeline")
+@application("draw_timeline")  # @hydra.main: what completion in fish looks for
 def main(cfg: DictConfig) -> None:
     """Draw one timeline.json, or several one above the other, and write the page or the picture."""
     options = resolved(cfg)

@@ -36,7 +36,7 @@ SHARED_RATIO = 1.5
 """Times of a message alone that messages in both directions at once take, from which on they take turns."""
 
 
-@application("profile_links")
+@application("profile_links")  # @hydra.main: what completion in fish looks for
 def main(cfg: DictConfig) -> None:
     """Measure all pairs of ranks and write the topology."""
     options = checked(cfg)

@@ -44,7 +44,7 @@ Measurement: TypeAlias = tuple[tuple[str, ...], Callable[[], dict[str, Timing]]]
 """Keys, and what measures them."""
 
 
-@application("profile_operators")
+@application("profile_operators")  # @hydra.main: what completion in fish looks for
 def main(cfg: DictConfig) -> None:
     """Time every part shape that the model's space needs and the database lacks."""
     if type(cfg.num_threads) is not int or cfg.num_threads < 1:

@@ -21,7 +21,7 @@ from experiments.run_folder import RunFolder
 ALL = ("-m", "figure=glob(*)")
 
 
-@application("reproduce")
+@application("reproduce")  # @hydra.main: what completion in fish looks for
 def make_figure(cfg: DictConfig) -> None:
     """Make the figure; write its table and its picture, and say how it differs from the paper's."""
     folder, name = RunFolder(), HydraConfig.get().runtime.choices["figure"]

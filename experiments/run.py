@@ -32,7 +32,7 @@ from sim.timeline import write_timeline
 INTERRUPTED = ("restart", "continue")
 
 
-@application("config")
+@application("config")  # @hydra.main: what completion in fish looks for
 def main(cfg: DictConfig) -> None:
     """Search a strategy with one agent and write what it found."""
     if cfg.interrupted not in INTERRUPTED:
@@ -68,7 +68,7 @@ def main(cfg: DictConfig) -> None:
     record = make_record(cfg, problem, best, result, attempts=attempts, resumed_from=history)
     write(folder, problem, result, record)
     print_result(record, named_simulations(problem) | {job_type: best}, folder=folder.label)
-    tracker.finish(record.to_dict(), [folder / "strategy.json", folder / "timeline.json"])
+    tracker.finish(record.to_dict(), result.strategy, [folder / "strategy.json", folder / "timeline.json"])
     if result.is_interrupted:
         raise SystemExit(EXIT_INTERRUPTED)
 

@@ -30,7 +30,7 @@ from sim.task_graph_builder import build_task_graph
 from sim.timeline import write_timeline
 
 
-@application("simulate")
+@application("simulate")  # @hydra.main: what completion in fish looks for
 def main(cfg: DictConfig) -> None:
     """Price one strategy, say what it spends its time on, and in what another one differs."""
     if type(cfg.num_explained) is not int or cfg.num_explained < 0:

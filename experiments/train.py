@@ -58,7 +58,7 @@ class Training:
     options: RunOptions
 
 
-@application("train")
+@application("train")  # @hydra.main: what completion in fish looks for
 def main(cfg: DictConfig) -> None:
     """Train one process and each strategy; write curves, table and picture, of an interrupted run those so far."""
     training = make_training(cfg)

@@ -39,7 +39,7 @@ FORMAT_VERSION = 1
 LEAST = {"sample": 0, "num_rounds": 1, "num_iterations": 1, "warm_ups": 0, "num_threads": 1}
 
 
-@application("validate")
+@application("validate")  # @hydra.main: what completion in fish looks for
 def main(cfg: DictConfig) -> None:
     """Run and simulate strategies; write both times, how well they agree, and the timelines."""
     options = checked(cfg)
