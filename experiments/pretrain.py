@@ -91,7 +91,7 @@ def _instance(entry: dict[str, Any]) -> Instance:
     return Instance(**entry)
 
 
-@application("pretrain")
+@application("pretrain")  # @hydra.main: what completion in fish looks for
 def main(cfg: DictConfig) -> None:
     """Train until the time is over."""
     options, folder = resolved(cfg), RunFolder()
