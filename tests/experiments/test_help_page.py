@@ -54,7 +54,7 @@ def test_page_lists_the_choices_with_what_their_files_say() -> None:
 def test_keys_without_a_comment_are_explained_by_the_constructor() -> None:
     page = shown("config", "model=lenet")
 
-    assert re.search("model.image_size=28 +height and width of the images\\n", page)
+    assert re.search("model.image_size=28 +height and width of the images *\\n", page)
 
 
 def test_every_key_is_explained() -> None:

@@ -83,6 +83,8 @@ def test_strategy_is_a_row_for_each_operator() -> None:
 
 
 def test_key_without_a_server_does_not_hang(search: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    wandb.teardown()  # what earlier tests read from the environment
+    monkeypatch.delenv("WANDB_MODE")
     monkeypatch.setenv("WANDB_API_KEY", "a" * 40)
     monkeypatch.setenv("WANDB_BASE_URL", "http://127.0.0.1:9")
 
