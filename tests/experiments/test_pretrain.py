@@ -16,7 +16,7 @@ from experiments.instances import Instances
 from sim.topology import load_topology
 
 CONF = Path(__file__).resolve().parents[2] / "experiments" / "conf"
-SMALL = ("instances.generated_share=0", "instances.families={lenet:[lenet]}", "instances.held_out=null")
+SMALL = ("instances.generated_share=1", "instances.held_out=null")
 SHORT = ("pretraining.imitation.simulations=100", "pretraining.network.width=8", "instances.num_devices=[2]")
 
 
