@@ -9,7 +9,7 @@ from sb3_contrib.common.maskable.policies import MaskableActorCriticPolicy
 from stable_baselines3.common.distributions import CategoricalDistribution
 from stable_baselines3.common.type_aliases import Schedule
 
-from agents.graph_network import Encoding, GraphNetwork, Tensors
+from agents.graph_network import Encoding, GraphNetwork
 from envs.config_table import Floats
 
 
@@ -76,10 +76,6 @@ class StrategyPolicy(MaskableActorCriticPolicy):
     def predict_values(self, obs: Any) -> torch.Tensor:
         """Values alone."""
         return self._evaluate(obs)[1]
-
-    def logits(self, obs: Tensors) -> torch.Tensor:
-        """(B, actions), those of illegal actions far below all others."""
-        return self.network(self._encoded(), obs)[0]
 
     def _evaluate(self, obs: Any) -> tuple[CategoricalDistribution, torch.Tensor]:
         logits, values = self.network(self._encoded(), obs)

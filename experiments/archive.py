@@ -11,6 +11,7 @@ from typing import Any, TypeAlias
 import hydra
 from omegaconf import open_dict
 
+from experiments.checkpoint import CURVE_HEADER
 from experiments.construct import construct, resolved
 from experiments.problem import make_problem
 from experiments.record import make_record
@@ -134,6 +135,6 @@ def _search(overrides: Overrides, folder: Path, report: PartReport) -> bool:
     record = make_record(cfg, problem, problem.simulation(result.strategy), result, choices=choices)
     files = RunFolder(folder)
     result.strategy.save(files / "strategy.json")
-    files.write_csv("curve.csv", ("simulations", "seconds", "best_ms"), map(astuple, result.curve))
+    files.write_csv("curve.csv", CURVE_HEADER, map(astuple, result.curve))
     files.write_json("record.json", record.to_dict())  # last: a folder that has one is complete
     return True

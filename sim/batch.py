@@ -85,32 +85,6 @@ class SimulationBatch:
             for status in needs:
                 self._states = grown(self._states, status, axis=1)
 
-    def survey(
-        self, operators: NDArray[np.int64], is_wanted: NDArray[np.bool_]
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Price configs of one operator in each simulation, and keep none.
-
-        Args:
-            operators: (S,) whose configs are priced.
-            is_wanted: (S, C) which of them, by their indices in the space.
-
-        Returns:
-            (S, C) iteration times in ns, and (S, C) bytes of memory needed beyond what the devices have; 0 where not
-            wanted.
-        """
-        left = is_wanted.astype(np.int8)
-        cost_ns, overflow_bytes = np.zeros((2, *left.shape), np.int64)
-
-        def run(low: int, high: int) -> int:
-            chosen = (low, high, operators, left, cost_ns, overflow_bytes)
-            status: int = batch.survey(self._tables, self._rows.array, self._states, self._choices, *chosen)
-            return status
-
-        while needs := set(self.workers.run(run, len(self))) - {DONE}:
-            for status in needs:
-                self._states = grown(self._states, status, axis=1)
-        return cost_ns, overflow_bytes
-
     def restart(self, chosen: NDArray[np.bool_], start: Simulation) -> None:
         """Make the chosen ones (S,) copies of ``start`` again; nothing is priced."""
         for field, status in GROWING.items():

@@ -4,11 +4,9 @@ import numpy as np
 from numba import njit
 
 from sim.kernels.chain import find_row, place
-from sim.kernels.delta import accept, propose, reject
+from sim.kernels.delta import accept, propose
 from sim.kernels.kernel import OPTIONS, kernel
-from sim.kernels.layout import DONE, NEW_MAKESPAN, NEW_OVERFLOW, NEW_SERIAL_SUM, State
-
-NO_LIMIT = np.iinfo(np.int64).max
+from sim.kernels.layout import DONE, State
 
 NO_LIMIT = np.iinfo(np.int64).max
 
@@ -45,36 +43,4 @@ def change(tb, rows, states, ch, first, last, operators, indices, is_changed):
             return status
         accept(tb, st)
         is_changed[b] = 1
-    return DONE
-
-
-@kernel
-def survey(tb, rows, states, ch, first, last, operators, is_wanted, cost, overflow):
-    """Price configs of one operator in each of the states from ``first`` to ``last``, and keep none.
-
-    Args:
-        ch: the space, with indices (``Choices``).
-        operators: (S,) whose configs are priced in each state.
-        is_wanted: (S, C) configs to price, as the space counts them.
-
-    Modified in place: ``cost`` in ns and ``overflow`` in bytes, (S, C) each, where wanted; ``is_wanted`` of those that
-    were priced; ``states`` only between their arrays' ends.
-
-    Returns:
-        Status; if it is not DONE, an array must grow before the same is asked again.
-    """
-    for b in range(first, last):
-        st, i = one_of(states, b), operators[b]
-        for index in range(ch.num_configs[i]):
-            if is_wanted[b, index] == 0:
-                continue
-            r = find_row(ch, i, index)
-            place(ch, r, index, st.devices)
-            status = propose(tb, rows, st, i, ch.row[r], ch.parts[r], NO_LIMIT, NO_LIMIT)
-            if status != DONE:
-                return status
-            cost[b, index] = st.num[NEW_MAKESPAN] + st.num[NEW_SERIAL_SUM]
-            overflow[b, index] = st.num[NEW_OVERFLOW]
-            reject(st)
-            is_wanted[b, index] = 0
     return DONE

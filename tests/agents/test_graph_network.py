@@ -78,9 +78,9 @@ def test_an_encoding_that_was_kept_equals_a_fresh_one(problem: Problem) -> None:
     env = SoapVectorEnv(num_envs=NUM_ENVS, problem=problem)
     observation, actor = seen(env), policy(env)
     with torch.no_grad():
-        first = actor.logits(observation)
-        kept = actor.logits(observation)
-    fresh = actor.logits(observation)
+        first = actor.get_distribution(observation).distribution.logits
+        kept = actor.get_distribution(observation).distribution.logits
+    fresh = actor.get_distribution(observation).distribution.logits
 
     assert torch.equal(first, kept)
     assert torch.allclose(kept, fresh, atol=1e-6)
@@ -90,10 +90,10 @@ def test_an_encoding_is_made_anew_when_the_weights_have_changed(problem: Problem
     env = SoapVectorEnv(num_envs=NUM_ENVS, problem=problem)
     observation, actor = seen(env), policy(env)
     with torch.no_grad():
-        before = actor.logits(observation)
+        before = actor.get_distribution(observation).distribution.logits
         actor.network.operator.weight += 1
         actor.set_training_mode(False)
-        after = actor.logits(observation)
+        after = actor.get_distribution(observation).distribution.logits
 
     assert not torch.equal(before, after)
 

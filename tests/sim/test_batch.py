@@ -120,22 +120,3 @@ def test_no_thread_at_all_is_refused() -> None:
     with pytest.raises(SimError) as error:
         Workers(0)
     assert str(error.value) == "num_threads must be at least 1, not 0"
-
-
-@pytest.mark.parametrize("num_threads", [1, 2])
-def test_a_survey_prices_what_proposals_do_and_keeps_nothing(problem: Problem, num_threads: int) -> None:
-    batch = SimulationBatch(problem.simulation(), problem.space, SIZE, num_threads=num_threads)
-    for operators, indices in changes(problem, 10):
-        batch.change(operators, indices, 0, SIZE)
-    before, operators = prices(batch), np.arange(SIZE)
-    counts = [problem.space.num_configs(operator) for operator in operators.tolist()]
-    is_wanted = np.random.default_rng(0).random((SIZE, max(counts))) < 0.3
-    is_wanted &= np.arange(max(counts)) < np.array(counts)[:, None]
-    cost_ns, overflow_bytes = batch.survey(operators, is_wanted)
-    expected = np.zeros((2, *is_wanted.shape), np.int64)
-    for number, index in np.argwhere(is_wanted).tolist():
-        proposal = problem.simulation(batch.strategy(number)).propose(number, problem.space.config(number, index))
-        expected[:, number, index] = proposal.cost_ns, proposal.overflow_bytes
-
-    assert np.array_equal([cost_ns, overflow_bytes], expected)
-    assert prices(batch) == before
