@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from agents.budget import Progress
 
 LINE_INTERVAL_S = 5.0
+FIRST_ESTIMATE = 0.01
+"""Share of the budget below which nothing is said about the rest: most of the time so far went into compiling."""
 
 
 class ProgressDisplay:
@@ -65,7 +67,7 @@ def describe(progress: "Progress") -> str:
     ]
     if progress.stage:
         parts[-1] = progress.stage
-    if progress.fraction > 0:
+    if progress.fraction >= FIRST_ESTIMATE:
         minutes, seconds = divmod(round(progress.seconds * (1 / progress.fraction - 1)), 60)
         parts.append(f"{minutes}:{seconds:02d} left")
     return "  ".join(parts)
