@@ -8,7 +8,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from sim.collectives import ring_through
+from envs.placements import Placement, Placements
 from sim.costs.table import TableCost
 from sim.errors import IllegalConfigError
 from sim.operator_graph import BYTES_PER_ELEMENT, WHOLE, Operator
@@ -35,20 +35,20 @@ CONFIG_FEATURES = (
 
 
 @dataclass(frozen=True, slots=True)
-class ConfigRow:
-    """What is known of one config of one operator; times in iterations of data parallelism.
+class ConfigRows:
+    """What is known of C configs of one operator; times in iterations of data parallelism.
 
     Attributes:
-        features: (len(CONFIG_FEATURES),).
-        busy: (D,) time of forward, backward and update on each device.
-        memory: (D,) share of each device's memory.
-        local_time: part, exchange and synchronisation, one after another.
+        features: (C, len(CONFIG_FEATURES)).
+        busy: (C, D) time of forward, backward and update on each device.
+        memory: (C, D) share of each device's memory.
+        local_time: (C,) part, exchange and synchronisation, one after another.
     """
 
     features: Floats
     busy: Floats
     memory: Floats
-    local_time: float
+    local_time: NDArray[np.float64]
 
 
 class ConfigTable:
@@ -63,9 +63,9 @@ class ConfigTable:
 
     Attributes:
         operator_class: (N,) class of each operator.
-        configs: for each class, its configs by number.
+        groups: for each class, its configs in the space, by degrees in the order of their numbers.
         num_configs: (K,) configs of each class in the space.
-        features: (K, W, F) those of ``ConfigRow``, zero where there is no such config, as the rest.
+        features: (K, W, F) those of ``ConfigRows``, zero where there is no such config, as the rest.
         local_time: (K, W).
         parts: (K, W).
         devices: (K, W, D) of the parts; configs of the space only.
@@ -75,24 +75,23 @@ class ConfigTable:
     def __init__(self, problem: Problem, space: SoapSpace) -> None:
         self.problem, self.space = problem, space
         topology, graph = problem.topology, problem.graph
-        self._nodes = np.unique([device.node for device in topology.devices], return_inverse=True)[1]
         self._kinds = np.array([topology.device_kinds.index(device.kind) for device in topology.devices])
         self._capacity = np.array([device.memory_bytes for device in topology.devices], dtype=np.float64)
         self._updates = np.array([problem.cost.update_ns(kind) for kind in topology.device_kinds])[self._kinds]
         self._iteration_ns = max(1, problem.data_parallel_ns)
         self._sharers = {m: len(group) for group in graph.weight_groups.values() for m in group}
-        self._part_times: dict[tuple[int, tuple[int, ...]], NDArray[np.float64]] = {}
-        self._rings: dict[tuple[tuple[int, ...], ...], tuple[float, float]] = {}
+        self._placements = Placements(topology)
 
         keys = [_shape(operator, is_named=isinstance(problem.cost, TableCost)) for operator in graph.operators]
         classes = {key: number for number, key in enumerate(dict.fromkeys(keys))}
         self.operator_class = np.array([classes[key] for key in keys], dtype=np.int64)
-        self._examples = [keys.index(key) for key in classes]
-        self.configs: list[dict[int, ParallelConfig]] = [
-            {index: space.config(example, index) for index in range(space.num_configs(example))}
-            for example in self._examples
+        first = np.unique(self.operator_class, return_index=True)[1]
+        self._examples: list[int] = first.tolist()
+        self.groups: list[list[Placement]] = [
+            [self._placements.of_space(*group) for group in space.groups(example)] for example in self._examples
         ]
-        self.num_configs = np.array([len(configs) for configs in self.configs], dtype=np.int64)
+        self._others: dict[tuple[int, int], ParallelConfig] = {}
+        self.num_configs = np.array([space.num_configs(example) for example in self._examples], dtype=np.int64)
         self._fill(len(classes), int(self.num_configs.max()), topology.num_devices)
 
     @property
@@ -106,16 +105,24 @@ class ConfigTable:
             return self.space.index(operator, config)
         except IllegalConfigError:
             number_of_class = int(self.operator_class[operator])
-        known = self.configs[number_of_class]
-        for number in range(int(self.num_configs.max()), self.width):
-            if known.get(number) == config:
+        for (owner, number), other in self._others.items():
+            if owner == number_of_class and other == config:
                 return number
         number = self.width
         for name in ("features", "local_time", "parts", "devices", "busy", "memory"):
             array = getattr(self, name)
             setattr(self, name, np.concatenate([array, np.zeros_like(array[:, :1])], axis=1))
-        self._put(number_of_class, number, config)
+        self._others[number_of_class, number] = config
+        placement = self._placements.of(config.degrees, np.array([config.devices], dtype=np.int64))
+        self._put(number_of_class, number, [placement])
         return number
+
+    def config(self, operator: int, number: int) -> ParallelConfig:
+        """The config with a number that was given to it."""
+        number_of_class = int(self.operator_class[operator])
+        if number < self.num_configs[number_of_class]:
+            return self.space.config(operator, number)
+        return self._others[number_of_class, number]
 
     def scaled(self, times: Floats | float) -> Floats:
         """log(1 + N t): of times in iterations of data parallelism, where 1 / N is an operator's average."""
@@ -128,100 +135,96 @@ class ConfigTable:
         self.parts = np.zeros(shape, dtype=np.int64)
         self.devices = np.zeros((*shape, num_devices), dtype=np.int32)
         self.busy, self.memory = np.zeros((2, *shape, num_devices), dtype=np.float32)
-        for number, configs in enumerate(self.configs):
-            for index, config in configs.items():
-                self._put(number, index, config)
-                self.devices[number, index, : config.num_tasks] = config.devices
+        for number, groups in enumerate(self.groups):
+            devices = self._put(number, 0, groups)
+            self.devices[number, : len(devices)] = np.maximum(devices, 0)
 
-    def _put(self, number_of_class: int, number: int, config: ParallelConfig) -> None:
-        row = self._row(self._examples[number_of_class], config)
-        self.configs[number_of_class][number] = config
-        self.features[number_of_class, number] = row.features
-        self.local_time[number_of_class, number] = row.local_time
-        self.parts[number_of_class, number] = config.num_tasks
-        self.busy[number_of_class, number], self.memory[number_of_class, number] = row.busy, row.memory
+    def _put(self, number_of_class: int, first: int, groups: Sequence[Placement]) -> NDArray[np.int64]:
+        """Fill the rows from ``first`` on. Returns the configs' devices, (C, D), -1 behind the last part."""
+        counts = [len(placement.devices) for placement in groups]
+        devices = np.full((sum(counts), len(self._kinds)), -1)
+        end = 0
+        for count, placement in zip(counts, groups, strict=True):
+            devices[end : end + count, : placement.devices.shape[1]] = placement.devices
+            end += count
+        rows = self._rows(self._examples[number_of_class], groups, np.repeat(np.arange(len(groups)), counts), devices)
+        here = number_of_class, slice(first, first + end)
+        self.features[here], self.local_time[here] = rows.features, rows.local_time
+        self.busy[here], self.memory[here] = rows.busy, rows.memory
+        self.parts[here] = (devices >= 0).sum(axis=1)
+        return devices
 
-    def _row(self, position: int, config: ParallelConfig) -> ConfigRow:
-        operator = self.problem.graph.operators[position]
-        devices = np.array(config.devices)
-        part_ns = self._part_ns(position, config.degrees)[self._kinds[devices]]
-        shard_bytes = self._shard_bytes(operator, config.degrees) / self._sharers.get(position, 1)
-        exchange_ns, sync_ns = self._exchange_ns(operator, config), self._sync_ns(operator, config, shard_bytes)
-        num_devices = len(self._nodes)
-        busy, memory = np.zeros(num_devices), np.zeros(num_devices)
-        launch_ns, ns_per_byte = self._updates[devices].T
-        has_update = bool(shard_bytes) and self.problem.training
-        np.add.at(busy, devices, part_ns + has_update * (launch_ns + ns_per_byte * shard_bytes))
-        copies = 2 + self.problem.sync.optimizer_copies
-        saved_bytes = self.problem.saved_bytes(operator, config.degrees)
-        np.add.at(memory, devices, (saved_bytes + copies * shard_bytes) / self._capacity[devices])
+    def _rows(
+        self, position: int, groups: Sequence[Placement], numbers: NDArray[np.int64], devices: NDArray[np.int64]
+    ) -> ConfigRows:
+        """Rows of one operator's configs: ``numbers`` (C,) of their groups, and their ``devices`` (C, D)."""
+        operator, num_devices = self.problem.graph.operators[position], len(self._kinds)
+        every_degrees = [placement.degrees for placement in groups]
+        shard_bytes = np.array([self._shard_bytes(operator, degrees) for degrees in every_degrees])
+        shard_bytes = shard_bytes / self._sharers.get(position, 1)
+        has_update = self.problem.training and operator.num_weight_elements > 0
+        saved_bytes = np.array([self.problem.saved_bytes(operator, degrees) for degrees in every_degrees])
+        kept_bytes = saved_bytes + (2 + self.problem.sync.optimizer_copies) * shard_bytes
+        row, slot = np.nonzero(devices >= 0)
+        device, number = devices[row, slot], numbers[row]
+        ns_of_part = np.array([self._part_ns(operator, degrees) for degrees in every_degrees])
+        part_ns = np.zeros(devices.shape)
+        part_ns[row, slot] = ns_of_part[number, self._kinds[device]]
+        launch_ns, ns_per_byte = self._updates[device].T
+        # Outside the space, a device may have several parts.
+        busy, memory = np.zeros((2, *devices.shape))
+        update_ns = has_update * (launch_ns + ns_per_byte * shard_bytes[number])
+        np.add.at(busy, (row, device), part_ns[row, slot] + update_ns)
+        np.add.at(memory, (row, device), kept_bytes[number] / self._capacity[device])
 
-        times = np.array([part_ns.max(), part_ns.sum(), exchange_ns, sync_ns]) / self._iteration_ns
-        degrees = [
-            math.prod(k for k, dim in zip(config.degrees, operator.dims, strict=True) if dim.label == label)
-            for label in "SAP"
-        ]
-        log_degrees = np.log2([*degrees, config.num_tasks]) / max(1.0, math.log2(num_devices))
-        places = [
-            len(set(self._nodes[devices].tolist())) / (self._nodes.max() + 1),
-            devices.min() / num_devices,
-            (devices.max() - devices.min() + 1) / num_devices,
-        ]
-        return ConfigRow(
-            np.concatenate([log_degrees, places, self.scaled(times.astype(np.float32))]).astype(np.float32),
+        exchange_ns = np.concatenate([self._exchange_ns(operator, placement) for placement in groups])
+        pairs = zip(groups, shard_bytes.tolist(), strict=True)
+        sync_ns = np.concatenate([self._sync_ns(operator, placement, num_bytes) for placement, num_bytes in pairs])
+        times = np.stack([part_ns.max(axis=1), part_ns.sum(axis=1), exchange_ns, sync_ns], axis=1) / self._iteration_ns
+        degrees_by_dim = np.array(every_degrees)
+        labels = np.array([dim.label for dim in operator.dims])
+        by_label = [degrees_by_dim[:, labels == label].prod(axis=1) for label in "SAP"]
+        degrees = np.log2(np.stack([*by_label, degrees_by_dim.prod(axis=1)], axis=1)) / max(1.0, math.log2(num_devices))
+        places = np.concatenate([placement.places for placement in groups])
+        columns = degrees[numbers], places, self.scaled(times.astype(np.float32))
+        return ConfigRows(
+            np.concatenate(columns, axis=1).astype(np.float32),
             (busy / self._iteration_ns).astype(np.float32),
             memory.astype(np.float32),
-            float(times[0] + times[2] + times[3]),
+            times[:, 0] + times[:, 2] + times[:, 3],
         )
 
-    def _part_ns(self, position: int, degrees: tuple[int, ...]) -> NDArray[np.float64]:
+    def _part_ns(self, operator: Operator, degrees: tuple[int, ...]) -> NDArray[np.float64]:
         """Forward and backward of a part on each device kind."""
-        key = (position, degrees)
-        if key not in self._part_times:
-            operator, last = self.problem.graph.operators[position], 2 if self.problem.training else 1
-            times = [
-                sum(self.problem.cost.part_ns(operator, degrees, kind)[:last])
-                for kind in self.problem.topology.device_kinds
-            ]
-            self._part_times[key] = np.array(times, dtype=np.float64)
-        return self._part_times[key]
+        last = 2 if self.problem.training else 1
+        kinds = self.problem.topology.device_kinds
+        times = [sum(self.problem.cost.part_ns(operator, degrees, kind)[:last]) for kind in kinds]
+        return np.array(times, dtype=np.float64)
 
-    def _exchange_ns(self, operator: Operator, config: ParallelConfig) -> float:
+    def _exchange_ns(self, operator: Operator, placement: Placement) -> NDArray[np.float64]:
         """Exchanges of all groups of parts, forward and backward (the durations of ``sim.collectives``)."""
-        exchange = operator.exchange
+        exchange, degrees = operator.exchange, placement.degrees
         if exchange is None:
-            return 0.0
-        kept = [dim for dim in range(len(config.degrees)) if dim not in exchange.across]
-        groups = _groups(config, kept)
-        size = len(groups[0])
-        latency, ns_per_byte = self._ring_load(groups)
-        extents = (operator.sizes[dim] // config.degrees[dim] for dim in exchange.over)
+            return np.zeros(len(placement.devices))
+        kept = tuple(dim for dim in range(len(degrees)) if dim not in exchange.across)
+        size = math.prod(degrees[dim] for dim in exchange.across)
+        latency, ns_per_byte = self._placements.ring_loads(placement, kept)
+        extents = (operator.sizes[dim] // degrees[dim] for dim in exchange.over)
         message_ns = BYTES_PER_ELEMENT * exchange.factor * math.prod(extents) * ns_per_byte
         steps = size - 1 if exchange.kind == "all_gather" else 2 * (size - 1).bit_length()
-        return (1 + self.problem.training) * exchange.rounds * steps * (latency + message_ns)
+        times: NDArray[np.float64] = (1 + self.problem.training) * exchange.rounds * steps * (latency + message_ns)
+        return times
 
-    def _sync_ns(self, operator: Operator, config: ParallelConfig, shard_bytes: float) -> float:
+    def _sync_ns(self, operator: Operator, placement: Placement, shard_bytes: float) -> NDArray[np.float64]:
         """Ring all-reduces of all shards, whatever the scheme: an estimate of how much there is to synchronise."""
         if not shard_bytes or not self.problem.training:
-            return 0.0
+            return np.zeros(len(placement.devices))
         assert operator.weight is not None
-        groups = _groups(config, [] if operator.weight.dim == WHOLE else [operator.weight.dim])
-        size = len(groups[0])
-        latency, ns_per_byte = self._ring_load(groups)
-        return 2 * (size - 1) * (latency + shard_bytes / size * ns_per_byte)
-
-    def _ring_load(self, groups: tuple[tuple[int, ...], ...]) -> tuple[float, float]:
-        """Latency and ns per byte of one hop of rings through the groups, on the connection that most of them share."""
-        if groups not in self._rings:
-            latency: dict[int, float] = {}
-            ns_per_byte: dict[int, float] = {}
-            for group in groups:
-                ring = ring_through(self.problem.topology, group)
-                for connection in ring.connections:
-                    latency[connection] = latency.get(connection, 0.0) + ring.latency_ns
-                    ns_per_byte[connection] = ns_per_byte.get(connection, 0.0) + 1 / ring.bandwidth_gb_per_s
-            self._rings[groups] = (max(latency.values(), default=0.0), max(ns_per_byte.values(), default=0.0))
-        return self._rings[groups]
+        kept = () if operator.weight.dim == WHOLE else (operator.weight.dim,)
+        size = math.prod(placement.degrees) // math.prod(placement.degrees[dim] for dim in kept)
+        latency, ns_per_byte = self._placements.ring_loads(placement, kept)
+        times: NDArray[np.float64] = 2 * (size - 1) * (latency + shard_bytes / size * ns_per_byte)
+        return times
 
     @staticmethod
     def _shard_bytes(operator: Operator, degrees: Sequence[int]) -> float:
@@ -237,11 +240,3 @@ def _shape(operator: Operator, *, is_named: bool) -> Operator:
     weight = operator.weight and replace(operator.weight, group="")
     inputs = tuple(replace(read, producer="", output=0) for read in operator.inputs)
     return replace(operator, name=operator.name if is_named else "", inputs=inputs, weight=weight)
-
-
-def _groups(config: ParallelConfig, kept: Sequence[int]) -> tuple[tuple[int, ...], ...]:
-    """Devices of the parts that agree along the ``kept`` dimensions."""
-    others = [dim for dim in range(len(config.degrees)) if dim not in kept]
-    devices = np.array(config.devices).reshape(config.degrees).transpose(*kept, *others)
-    num_groups = math.prod(config.degrees[dim] for dim in kept)
-    return tuple(map(tuple, devices.reshape(num_groups, -1).tolist()))

@@ -1,33 +1,36 @@
 """TransferTable: what it takes to move a tensor between any two configs of its ends."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from envs.config_table import ConfigTable, Floats
-from sim.flows import needed_box, written_box
+from envs.placements import Placement
 from sim.kernels.observation import NOTHING
-from sim.operator_graph import BYTES_PER_ELEMENT, Edge
+from sim.operator_graph import BYTES_PER_ELEMENT, WHOLE, Edge
 from sim.strategy import ParallelConfig
+
+Boxes: TypeAlias = tuple[dict[tuple[int, ...], int], NDArray[np.int64]]
+"""Number of each degrees, and what the parts write or need of a tensor, as in ``TransferTable._boxes``."""
 
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """All configs of one end of an edge.
+    """All configs of a class of operators.
 
     Attributes:
-        numbers: (C,) which of the U distinct degrees each config has.
+        numbers: (C,) which of the U distinct degrees each config has; configs of equal degrees follow one another.
         parts: (C, D) its part on each device; M, the most parts of any config, where there is none.
         held: for each of the degrees, (its configs, nodes, M + 1) which parts are on devices of a node.
-        boxes: (U, M + 1, axes, 2) what each part writes or needs of the edge's tensor; empty where there is none.
     """
 
     numbers: NDArray[np.int64]
     parts: NDArray[np.int64]
     held: tuple[Floats, ...]
-    boxes: NDArray[np.int64]
 
 
 class TransferTable:
@@ -56,7 +59,8 @@ class TransferTable:
         ns_per_byte = 1 / table.problem.topology.route_arrays().bandwidth.reshape(is_near.shape)
         self._inside_ns = _mean(ns_per_byte[is_near & ~np.eye(len(nodes), dtype=bool)])
         self._across_ns = _mean(ns_per_byte[~is_near])
-        self._candidates: dict[tuple[int, bool], Candidates] = {}
+        self._candidates: dict[int, Candidates] = {}
+        self._known_boxes: dict[tuple[object, ...], Boxes] = {}
         self._volumes: dict[tuple[int, bool, tuple[int, ...]], Floats] = {}
         kinds: dict[tuple[object, ...], list[int]] = {}
         for position, edge in enumerate(self._graph.edges):
@@ -88,7 +92,7 @@ class TransferTable:
             return
         edge = self._first_of_kind[kind]
         fixed = (self._graph.edges[edge].src, self._graph.edges[edge].dst)[end]
-        row = self.row(edge, self._table.configs[self._table.operator_class[fixed]][number], to_candidates=end == 0)
+        row = self.row(edge, self._table.config(fixed, number), to_candidates=end == 0)
         if self._num_rows == len(self.rows):
             self.rows = np.concatenate([self.rows, np.zeros_like(self.rows)])
         self.rows[self._num_rows, : len(row)] = row
@@ -129,52 +133,104 @@ class TransferTable:
         """(distinct degrees, parts + 1, D) bytes that a candidate's part and the fixed parts on a device share."""
         key = (edge, to_candidates, fixed.degrees)
         if key not in self._volumes:
-            open_boxes = self._open_end(edge, to_candidates).boxes
-            fixed_boxes = self._boxes(edge, not to_candidates, fixed.degrees)
-            low = np.maximum(open_boxes[:, :, None, :, 0], fixed_boxes[:, :, 0])
-            high = np.minimum(open_boxes[:, :, None, :, 1], fixed_boxes[:, :, 1])
-            self._volumes[key] = BYTES_PER_ELEMENT * np.maximum(high - low, 0).astype(np.float32).prod(axis=3)
+            self._volumes[key] = self._shared_bytes(edge, to_candidates, fixed.degrees)
         volumes = self._volumes[key]
         placed = np.zeros((*volumes.shape[:2], len(self._nodes)), dtype=np.float32)
-        # Parts on one device add up: a loop, because one device may have several parts outside the space.
+        if len(set(fixed.devices)) == len(fixed.devices):
+            placed[:, :, list(fixed.devices)] = volumes
+            return placed
+        # Outside the space, a device may have several parts: they add up.
         for part, device in enumerate(fixed.devices):
             placed[:, :, device] += volumes[:, :, part]
         return placed
 
-    def _boxes(self, edge: int, is_consumer: bool, degrees: tuple[int, ...]) -> NDArray[np.int64]:
-        """(parts, axes, 2) what each part of one end writes or needs of the edge's tensor."""
+    def _shared_bytes(self, edge: int, to_candidates: bool, fixed_degrees: tuple[int, ...]) -> Floats:
+        """(distinct degrees, parts + 1, fixed parts) bytes that the two ends' parts share."""
+        boxes = self._all_boxes(edge, to_candidates)[1]
+        numbers, known = self._all_boxes(edge, not to_candidates)
+        if fixed_degrees in numbers:
+            fixed = known[numbers[fixed_degrees]]
+        else:
+            fixed = self._boxes(edge, not to_candidates, np.array([fixed_degrees]))[0]
+        fixed = fixed[: math.prod(fixed_degrees)]
+        volumes = np.ones((), dtype=np.float32)
+        for axis in range(boxes.shape[2]):
+            low = np.maximum(boxes[:, :, None, axis, 0], fixed[:, axis, 0])
+            high = np.minimum(boxes[:, :, None, axis, 1], fixed[:, axis, 1])
+            volumes = volumes * np.maximum(high - low, 0).astype(np.float32)
+        return BYTES_PER_ELEMENT * volumes
+
+    def _all_boxes(self, edge: int, is_consumer: bool) -> Boxes:
+        """Those of all degrees of one end, made once for all edges that cut the tensor alike."""
+        link = self._graph.edges[edge]
+        sizes = self._graph.operators[link.src].outputs[link.output].sizes
+        number_of_class = int(self._table.operator_class[link.dst if is_consumer else link.src])
+        ways = self._graph.operators[link.dst].inputs[link.input].windows if is_consumer else link.output
+        key = (number_of_class, is_consumer, ways, sizes)
+        if key not in self._known_boxes:
+            degrees = [placement.degrees for placement in self._table.groups[number_of_class]]
+            numbers = {entry: number for number, entry in enumerate(degrees)}
+            self._known_boxes[key] = numbers, self._boxes(edge, is_consumer, np.array(degrees))
+        return self._known_boxes[key]
+
+    def _boxes(self, edge: int, is_consumer: bool, degrees: NDArray[np.int64]) -> NDArray[np.int64]:
+        """What each part of one end writes or needs of the edge's tensor.
+
+        Args:
+            edge: position in the graph's edges.
+            is_consumer: whether the end is the consumer.
+            degrees: (U, dims).
+
+        Returns:
+            (U, M + 1, axes, 2) where M is the most parts; empty where a config has fewer.
+        """
         link = self._graph.edges[edge]
         operator = self._graph.operators[link.dst if is_consumer else link.src]
-        config = ParallelConfig(degrees, (0,) * math.prod(degrees))
-        boxes = [config.box(operator, part) for part in range(config.num_tasks)]
-        if is_consumer:
-            return np.array([needed_box(self._graph, link, box) for box in boxes])
-        return np.array([written_box(operator, link.output, box) for box in boxes])
+        output = self._graph.operators[link.src].outputs[link.output]
+        windows = self._graph.operators[link.dst].inputs[link.input].windows
+        num_parts = degrees.prod(axis=1)
+        parts = np.arange(num_parts.max() + 1)
+        is_part = parts < num_parts[:, None]
+        boxes = np.zeros((*is_part.shape, len(output.sizes), 2), dtype=np.int64)
+        dims = [window.dim for window in windows] if is_consumer else output.dims
+        for axis, (dim, size) in enumerate(zip(dims, output.sizes, strict=True)):
+            if dim == WHOLE:
+                boxes[..., axis, :] = is_part[..., None] * np.array([0, size])
+                continue
+            # An axis knows one dimension alone, so a few intervals make up all boxes.
+            most = int(degrees[:, dim].max())
+            intervals = np.zeros((most + 1, most, 2), dtype=np.int64)
+            for degree in set(degrees[:, dim].tolist()):
+                length = operator.sizes[dim] // degree
+                for index in range(degree):
+                    box = ((index * length, (index + 1) * length),) * len(operator.dims)
+                    intervals[degree, index] = windows[axis].interval(box, size) if is_consumer else box[dim]
+            following = degrees[:, dim + 1 :].prod(axis=1)[:, None]
+            indices = parts // following % degrees[:, dim, None]
+            boxes[..., axis, :] = is_part[..., None] * intervals[degrees[:, dim, None], indices]
+        return boxes
 
     def _open_end(self, edge: int, to_candidates: bool) -> Candidates:
-        key = (edge, to_candidates)
-        if key not in self._candidates:
-            link = self._graph.edges[edge]
-            number_of_class = self._table.operator_class[link.dst if to_candidates else link.src]
-            known = self._table.configs[number_of_class]
-            configs = [known[index] for index in range(self._table.num_configs[number_of_class])]
-            degrees = {config.degrees: None for config in configs}
-            numbers = {entry: number for number, entry in enumerate(degrees)}
-            most = max(map(math.prod, degrees))
-            parts = np.full((len(configs), len(self._nodes)), most)
-            for index, config in enumerate(configs):
-                parts[index, list(config.devices)] = np.arange(config.num_tasks)
-            num_axes = len(self._graph.operators[link.src].outputs[link.output].sizes)
-            boxes = np.zeros((len(degrees), most + 1, num_axes, 2), dtype=np.int64)
-            for entry, number in numbers.items():
-                boxes[number, : math.prod(entry)] = self._boxes(edge, to_candidates, entry)
-            # Configs of equal degrees follow one another in the space.
-            column = np.array([numbers[config.degrees] for config in configs])
-            is_held = (parts[:, :, None] == np.arange(most + 1)) & (parts[:, :, None] < most)
-            held = np.einsum("dn,cdp->cnp", self._is_in_node, is_held.astype(np.float32))
-            blocks = tuple(np.split(held, np.flatnonzero(np.diff(column)) + 1))
-            self._candidates[key] = Candidates(column, parts, blocks, boxes)
-        return self._candidates[key]
+        link = self._graph.edges[edge]
+        number_of_class = int(self._table.operator_class[link.dst if to_candidates else link.src])
+        if number_of_class not in self._candidates:
+            self._candidates[number_of_class] = self._listed(self._table.groups[number_of_class])
+        return self._candidates[number_of_class]
+
+    def _listed(self, groups: Sequence[Placement]) -> Candidates:
+        counts = [len(placement.devices) for placement in groups]
+        most = max(placement.devices.shape[1] for placement in groups)
+        parts = np.full((sum(counts), len(self._nodes)), most)
+        held: list[Floats] = []
+        first = 0
+        for count, placement in zip(counts, groups, strict=True):
+            devices, everywhere = placement.devices, np.arange(placement.devices.shape[1])
+            parts[first + np.arange(count)[:, None], devices] = everywhere
+            has = np.zeros((count, self._is_in_node.shape[1], most + 1), dtype=np.float32)
+            has[np.arange(count)[:, None], self._nodes[devices], everywhere] = 1
+            held.append(has)
+            first += count
+        return Candidates(np.repeat(np.arange(len(groups)), counts), parts, tuple(held))
 
     def _kind(self, edge: Edge) -> tuple[object, ...]:
         """Edges of one kind have the same rows."""

@@ -100,6 +100,13 @@ class SoapSpace:
             rank = window * stride * math.prod(degrees) + offset
         return ParallelConfig(degrees, _devices(degrees, table.orders[row], rank, stride))
 
+    def groups(self, operator: int) -> list[tuple[tuple[int, ...], NDArray[np.int64]]]:
+        """All configs in the order of their indices: for each degrees, the devices, (configs, parts)."""
+        table = self.table(operator)
+        variant = self.variant if "O" in self.dims else "fixed"
+        degrees = dict.fromkeys(map(tuple, table.degrees.tolist()))
+        return [(entry, _placements(entry, self.topology.num_devices, variant)) for entry in degrees]
+
     def index(self, operator: int, config: ParallelConfig) -> int:
         """Index of a config.
 
@@ -186,25 +193,18 @@ def degree_tuples(sizes: tuple[int, ...], is_open: tuple[bool, ...], num_devices
     return tuple(tuples)
 
 
+Enumeration: TypeAlias = Literal["block", "aligned", "fixed"]
+
+
 @lru_cache(maxsize=1024)
 def _block_table(
-    sizes: tuple[int, ...], is_open: tuple[bool, ...], num_devices: int, variant: Literal["block", "aligned", "fixed"]
+    sizes: tuple[int, ...], is_open: tuple[bool, ...], num_devices: int, variant: Enumeration
 ) -> BlockTable:
-    rows: list[tuple[tuple[int, ...], tuple[int, ...], int, int]] = []
-    for degrees in degree_tuples(sizes, is_open, num_devices):
-        num_tasks = math.prod(degrees)
-        split = [dim for dim, degree in enumerate(degrees) if degree > 1]
-        is_strided = num_tasks > 1 and variant != "fixed"
-        strides = range(1, 1 + (num_devices - 1) // (num_tasks - 1)) if is_strided else range(1, 2)
-        nestings = [tuple(split)] if variant == "fixed" else list(permutations(split))
-        for order, stride in product(nestings, strides):
-            num_starts = num_devices - stride * (num_tasks - 1)
-            if variant == "fixed":
-                num_starts = 1
-            elif variant == "aligned":
-                num_starts = num_devices // (num_tasks * stride) * stride if num_devices % stride == 0 else 0
-            if num_starts > 0:
-                rows.append((degrees, order, stride, num_starts))
+    rows = [
+        (degrees, *row)
+        for degrees in degree_tuples(sizes, is_open, num_devices)
+        for row in _rows(degrees, num_devices, variant)
+    ]
     degrees_column, orders, stride_column, start_column = zip(*rows, strict=True)
     return BlockTable(
         np.array(degrees_column, dtype=np.int64),
@@ -213,6 +213,40 @@ def _block_table(
         np.array(start_column, dtype=np.int64),
         np.concatenate([[0], np.cumsum(start_column)]).astype(np.int64),
     )
+
+
+@lru_cache(maxsize=4096)
+def _rows(
+    degrees: tuple[int, ...], num_devices: int, variant: Enumeration
+) -> tuple[tuple[tuple[int, ...], int, int], ...]:
+    """Orders, strides and numbers of first devices that parts of these degrees may have."""
+    num_tasks = math.prod(degrees)
+    split = [dim for dim, degree in enumerate(degrees) if degree > 1]
+    is_strided = num_tasks > 1 and variant != "fixed"
+    strides = range(1, 1 + (num_devices - 1) // (num_tasks - 1)) if is_strided else range(1, 2)
+    nestings = [tuple(split)] if variant == "fixed" else list(permutations(split))
+    rows: list[tuple[tuple[int, ...], int, int]] = []
+    for order, stride in product(nestings, strides):
+        num_starts = num_devices - stride * (num_tasks - 1)
+        if variant == "fixed":
+            num_starts = 1
+        elif variant == "aligned":
+            num_starts = num_devices // (num_tasks * stride) * stride if num_devices % stride == 0 else 0
+        if num_starts > 0:
+            rows.append((order, stride, num_starts))
+    return tuple(rows)
+
+
+@lru_cache(maxsize=4096)
+def _placements(degrees: tuple[int, ...], num_devices: int, variant: Enumeration) -> NDArray[np.int64]:
+    """(C, parts) devices of all configs of these degrees, in the order of their indices; not to be written to."""
+    num_tasks, blocks = math.prod(degrees), []
+    for order, stride, num_starts in _rows(degrees, num_devices, variant):
+        starts = np.arange(num_starts)
+        if variant == "aligned":
+            starts = starts // stride * (stride * num_tasks) + starts % stride
+        blocks.append(starts[:, None] + stride * nested_ranks(degrees, order))
+    return np.concatenate(blocks)
 
 
 @lru_cache(maxsize=65536)

@@ -115,6 +115,18 @@ def test_index_is_the_inverse_of_config(operator: int, num_devices: int, variant
     )
 
 
+@pytest.mark.parametrize(("variant", "dims"), [("block", "SOAP"), ("aligned", "SOAP"), ("aligned", "SAP")])
+@pytest.mark.parametrize(("operator", "num_devices"), SIZES)
+def test_groups_hold_the_configs_in_the_order_of_their_indices(
+    operator: int, num_devices: int, variant: Variant, dims: str
+) -> None:
+    chosen = space(num_devices, variant, dims)
+    groups = chosen.groups(operator)
+
+    flat = [ParallelConfig(degrees, tuple(row)) for degrees, devices in groups for row in devices.tolist()]
+    assert flat == listed(chosen, operator)
+
+
 @pytest.mark.parametrize(("operator", "num_devices"), SIZES)
 def test_degrees_are_those_that_divide_and_fit(operator: int, num_devices: int) -> None:
     dims = GRAPH.operators[operator].dims
