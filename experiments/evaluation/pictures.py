@@ -39,7 +39,7 @@ def curves_picture(standings: Standings) -> Figure:
 
 
 def problems_picture(evaluation: Evaluation, standings: Standings) -> Figure:
-    """A panel for each cluster and budget: speed-ups over data parallelism with their intervals; not what is far worse."""
+    """A panel for each cluster and budget: speed-ups over data parallelism with intervals, where above ``LEAST``."""
     groups = list(dict.fromkeys((row["cluster"], row["unit"], row["checkpoint"]) for row in standings.rows))
     names = [entrant.name for entrant in evaluation.entrants]
     picture, panels = _panels(len(groups), names)
