@@ -56,6 +56,8 @@ class ActorCritic(Agent):
         episode_costs_ms: of the last search, the iteration time at the end of each episode: the learning curve.
     """
 
+    is_anytime = False  # the learning rate falls with the budget
+
     def __init__(
         self,
         *,

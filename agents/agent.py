@@ -3,6 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import ClassVar
 
 from agents.budget import Budget, Progress
 from agents.ledger import BudgetExhausted, CurvePoint, Earlier, Ledger, Note, Report
@@ -53,6 +54,9 @@ class Agent(ABC):
     Args:
         seed: of everything random.
     """
+
+    is_anytime: ClassVar[bool] = True
+    """Whether a search with a smaller budget is the beginning of one with a larger; not if the budget is divided."""
 
     def __init__(self, *, seed: int) -> None:
         self.seed = seed

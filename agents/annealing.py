@@ -28,6 +28,8 @@ class Annealing(Agent):
         seed: of proposals, acceptances and a random start.
     """
 
+    is_anytime = False  # stages divide the budget
+
     def __init__(self, *, start: str, hottest: float, coldest: float, stages: int, seed: int) -> None:
         super().__init__(seed=seed)
         if not hottest >= coldest > 0:

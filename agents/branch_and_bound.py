@@ -39,6 +39,8 @@ class BranchAndBound(Agent):
         seed: of the first search.
     """
 
+    is_anytime = False  # half of the budget is the search before the proof
+
     def __init__(
         self,
         *,

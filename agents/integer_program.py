@@ -60,6 +60,8 @@ class IntegerProgram(Agent):
         seed: of nothing: the result is always the same, but for the time limit.
     """
 
+    is_anytime = False  # the solver's time is what is left
+
     def __init__(self, *, placements: Placements, fuse_shared: bool, time_limit_s: float, seed: int) -> None:
         super().__init__(seed=seed)
         if not time_limit_s > 0:

@@ -44,6 +44,8 @@ class Mcmc(Agent):
         seed: of proposals, acceptances and random starts.
     """
 
+    is_anytime = False  # starts divide the budget, and patience is a share of it
+
     def __init__(
         self,
         *,

@@ -25,6 +25,8 @@ class ParallelChains(Agent):
         seed: of the searches' seeds.
     """
 
+    is_anytime = False  # chains divide the budget
+
     def __init__(self, *, search: Callable[..., Agent], num_chains: int, num_threads: int, seed: int) -> None:
         super().__init__(seed=seed)
         for name, count in (("num_chains", num_chains), ("num_threads", num_threads)):

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any, TypeAlias
 
 import hydra
-from omegaconf import open_dict
+from omegaconf import DictConfig, open_dict
 
 from experiments.checkpoint import CURVE_HEADER
 from experiments.construct import construct, resolved
 from experiments.problem import make_problem
-from experiments.record import make_record
+from experiments.record import make_record, policy_sha256
 from experiments.run_folder import RunFolder
 from experiments.series_display import PartReport, SeriesDisplay
 from sim.problem import Problem
@@ -89,6 +89,18 @@ class Archive:
                 found.append(FinishedSearch(folder))
         return found
 
+    def kept(self, searches: Sequence[Overrides]) -> list[FinishedSearch | None]:
+        """Those of these searches that were finished earlier, None for the others; nothing is searched.
+
+        Raises:
+            OptionError: as for ``searches``.
+        """
+        folders = [self.folder / "searches" / _file_name(overrides) for overrides in searches]
+        return [
+            FinishedSearch(folder) if _is_kept(folder, overrides) else None
+            for overrides, folder in zip(searches, folders, strict=True)
+        ]
+
     def measurements(
         self, measure: Callable[..., Mapping[str, Any]], settings: Sequence[Mapping[str, Any]]
     ) -> list[dict[str, Any]]:
@@ -120,14 +132,29 @@ def _file_name(words: Sequence[str]) -> str:
     return ",".join(words).replace("/", "_")
 
 
-def _search(overrides: Overrides, folder: Path, report: PartReport) -> bool:
-    """Search unless the folder has the record of a search with this configuration; returns whether it searched."""
+def _is_kept(folder: Path, overrides: Overrides) -> bool:
+    """Whether the folder has the record of a search with this configuration, and with this policy file."""
+    if not (folder / "record.json").is_file():
+        return False
+    cfg, _ = composed_search(overrides)
+    record = FinishedSearch(folder).record
+    return record["configuration"] == resolved(cfg) and record.get("policy_sha256") == policy_sha256(cfg)
+
+
+def composed_search(overrides: Overrides) -> tuple[DictConfig, Mapping[str, str]]:
+    """The configuration of a search, and what its groups were chosen to be."""
     cfg = hydra.compose("config", [*overrides, "tracker=none"], return_hydra_config=True)
     choices = cfg.hydra.runtime.choices
     with open_dict(cfg):
         del cfg["hydra"]
-    if (folder / "record.json").is_file() and FinishedSearch(folder).record["configuration"] == resolved(cfg):
+    return cfg, choices
+
+
+def _search(overrides: Overrides, folder: Path, report: PartReport) -> bool:
+    """Search unless the folder has the record of a search with this configuration; returns whether it searched."""
+    if _is_kept(folder, overrides):
         return False
+    cfg, choices = composed_search(overrides)
     problem = make_problem(cfg)
     result = construct(cfg, "agent")(seed=cfg.seed).search(problem, construct(cfg, "budget"), report)
     if result.is_interrupted:

@@ -1,5 +1,6 @@
 """Record: what a run found, and all that is needed to repeat it."""
 
+import hashlib
 import platform
 import subprocess
 import sys
@@ -64,6 +65,7 @@ class Record:
         num_parameters: trainable elements.
         communication_bytes: transfers, exchanges and synchronisation of one iteration.
         compute_ms: sum over the tasks on compute devices.
+        policy_sha256: of the file ``agent.policy``, which may be another one tomorrow; None without one.
         num_part_shapes: distinct part shapes that a measured cost was asked for; None for other cost sources.
         num_unmeasured: those of them that were not measured, but priced analytically.
         notes: what the search found out beside the strategy.
@@ -98,6 +100,7 @@ class Record:
     num_parameters: int
     communication_bytes: int
     compute_ms: float
+    policy_sha256: str | None
     num_part_shapes: int | None
     num_unmeasured: int | None
     notes: dict[str, int | float | str]
@@ -153,6 +156,7 @@ def make_record(
         is_one_opt=result.is_one_opt if result else False,
         num_operators=len(problem.graph),
         num_parameters=problem.graph.num_parameters,
+        policy_sha256=policy_sha256(cfg),
         num_part_shapes=measured.num_asked if measured else None,
         num_unmeasured=measured.num_fallbacks if measured else None,
         notes=dict(result.notes) if result else {},
@@ -176,6 +180,12 @@ def priced(problem: Problem, simulation: Simulation) -> dict[str, Any]:
 def _proven_ms(result: "SearchResult | None") -> float:
     """What an exact search proved (``agents.branch_and_bound``)."""
     return float(result.notes.get("lower_bound_ms", 0.0)) if result else 0.0
+
+
+def policy_sha256(cfg: DictConfig) -> str | None:
+    """Of the policy file that the agent begins with; None if it has none."""
+    path = (resolved(cfg).get("agent") or {}).get("policy")
+    return hashlib.sha256(Path(path).read_bytes()).hexdigest() if path and Path(path).is_file() else None
 
 
 def commit() -> str | None:

@@ -8,14 +8,14 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from hydra.core.hydra_config import HydraConfig
 from hydra.utils import get_object
-from omegaconf import DictConfig, open_dict
+from omegaconf import DictConfig
 from rich.console import Console
 
 from experiments.application import application
 from experiments.archive import Archive
 from experiments.construct import construct, keywords
-from experiments.errors import OptionError
 from experiments.figures.reproduction import Reproduction
+from experiments.quick_settings import choose_settings
 from experiments.run_folder import RunFolder
 
 ALL = ("-m", "figure=glob(*)")
@@ -25,7 +25,7 @@ ALL = ("-m", "figure=glob(*)")
 def make_figure(cfg: DictConfig) -> None:
     """Make the figure; write its table and its picture, and say how it differs from the paper's."""
     folder, name = RunFolder(), HydraConfig.get().runtime.choices["figure"]
-    choose_settings(cfg)
+    choose_settings(cfg, "figure")
     figure, archive = construct(cfg, "figure"), Archive(Path(cfg.archive))
     takes_archive = "archive" in keywords(get_object(cfg.figure["_target_"]))
     reproduction: Reproduction = figure(archive=archive) if takes_archive else figure()
@@ -34,20 +34,6 @@ def make_figure(cfg: DictConfig) -> None:
     lines = [reproduction.difference, *([archive.summary] if takes_archive else [])]
     for line in (*lines, f"{name}.csv and {name}.png in {folder.label}"):
         Console().print(line, highlight=False, markup=False, soft_wrap=True)
-
-
-def choose_settings(cfg: DictConfig) -> None:
-    """Put the figure's quick settings in the place of the full ones if they are asked for.
-
-    Raises:
-        OptionError: ``quick`` is neither true nor false.
-    """
-    if not isinstance(cfg.quick, bool):
-        raise OptionError("quick", f"{cfg.quick!r} is not true or false")
-    with open_dict(cfg):
-        quick = cfg.figure.pop("quick", {})
-        if cfg.quick:
-            cfg.figure.merge_with(quick)
 
 
 def main() -> None:

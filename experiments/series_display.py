@@ -26,7 +26,7 @@ class SeriesDisplay:
     def __init__(self, num_parts: int) -> None:
         self.num_parts = num_parts
         self.console = Console(stderr=True)
-        columns = (BarColumn(bar_width=10), TimeRemainingColumn(), TextColumn("{task.description}"))
+        columns = (BarColumn(bar_width=10), TimeRemainingColumn(), TextColumn("{task.description}", markup=False))
         self._bar = Bar(*columns, console=self.console, disable=not self.console.is_terminal)
         self._task = self._bar.add_task("", total=num_parts)
         self._num_done = 0
@@ -50,7 +50,7 @@ class SeriesDisplay:
         yield report
         seconds = time.monotonic() - began
         if not self.console.is_terminal and seconds >= WORTH_A_LINE_S and not report.is_kept:
-            self.console.print(f"{text}: {seconds:.0f} s", highlight=False, soft_wrap=True)
+            self.console.print(f"{text}: {seconds:.0f} s", highlight=False, markup=False, soft_wrap=True)
         self._num_done += 1
         self._bar.update(self._task, completed=self._num_done)
 

@@ -83,7 +83,7 @@ def equal_seconds(
         )
         for race, agent, seed in entries
     ]
-    warm_up(agents)
+    warm_up([[f"agent={agent}"] for agent in agents])
     records: dict[tuple[Race, str], list[Mapping[str, Any]]] = {}
     for (race, agent, _), found in zip(entries, archive.searches(overrides), strict=True):
         records.setdefault((race, agent), []).append(found.record)
@@ -96,10 +96,10 @@ def equal_seconds(
     )
 
 
-def warm_up(agents: Sequence[str]) -> None:
-    """Let the kernels of all agents be loaded, or compiled, before the first search that counts."""
+def warm_up(agents: Sequence[Sequence[str]]) -> None:
+    """Let the kernels of all agents, which are overrides, be loaded or compiled before the first search that counts."""
     for agent in agents:
-        cfg = hydra.compose("config", [*WARM_UP, f"agent={agent}"])
+        cfg = hydra.compose("config", [*WARM_UP, *agent])
         construct(cfg, "agent")(seed=0).search(make_problem(cfg), Budget(simulations=WARM_UP_SIMULATIONS))
 
 

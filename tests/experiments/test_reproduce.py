@@ -14,6 +14,7 @@ from experiments import reproduce
 from experiments.figures import fig4 as figure
 from experiments.figures.fig4 import HEADER, fig4
 from experiments.figures.reproduction import Reproduction
+from experiments.quick_settings import choose_settings
 
 Reproduce = Callable[..., str | int | None]
 
@@ -93,7 +94,7 @@ def test_quick_settings_take_the_place_of_the_full_ones(is_quick: bool, simulati
     figure = {"simulations": 100, "models": ["nmt"], "quick": {"simulations": 5}}
     cfg = OmegaConf.create({"quick": is_quick, "figure": figure})
 
-    reproduce.choose_settings(cfg)
+    choose_settings(cfg, "figure")
 
     assert cfg.figure == {"simulations": simulations, "models": ["nmt"]}
 

@@ -1,0 +1,1 @@
+"""Evaluations: learned and classical searchers on equal budgets, what evaluate.py holds, counts and shows."""
