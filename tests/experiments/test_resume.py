@@ -9,13 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from killing import SAME, kill
 
 from experiments import run
 from experiments.comparison.found_run import Status, find_runs, read_run
 from experiments.errors import ResumeError
 from experiments.previous_run import next_seed
 from experiments.resume import resumed
-from killing import SAME, kill
 
 LONG = ("model=lenet", "num_devices=4", "tracker=none", "budget.simulations=400000")
 LONGEST_S = 2.0
