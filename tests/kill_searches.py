@@ -21,7 +21,7 @@ from rich.progress import track
 
 from tests.support.killing import SAME, call, kill
 
-SIMULATIONS = {"mcmc": 150_000, "ppo": 6_000, "large_neighbourhood": 100_000, "optcnn": 1}
+SIMULATIONS = {"mcmc": 100_000, "ppo": 3_000, "large_neighbourhood": 60_000, "optcnn": 1}
 """Of each agent: some seconds, but for OptCNN, which prices its only strategy at once."""
 
 MOMENTS = {"": 4.0, ".hydra/hydra.yaml": 1.0, "record.json": 6.0, "curve.csv": 3.0, "timeline.json": 0.3}
