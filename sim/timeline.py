@@ -141,15 +141,17 @@ def _arrow(
     Tasks that occupy nothing or last no time have no slice around anything, and get no arrow; neither do measured tasks
     that seem to wait for a later one.
     """
-    events = []
-    for phase, task in (("s", source), ("f", target)):
-        if not task.devices or not task.exe_time:
-            return []
-        middle = microseconds(task.start_time + task.exe_time // 2)
+    if not all(task.devices and task.exe_time for task in (source, target)):
+        return []
+    middles = [microseconds(task.start_time + task.exe_time // 2) for task in (source, target)]
+    if middles[0] > middles[1]:
+        return []
+    ends: list[dict[str, Any]] = []
+    for phase, task, middle in zip("sf", (source, target), middles, strict=True):
         row = _row(task_graph, task.devices[0], lanes[task.id, task.devices[0]])
-        events.append({"ph": phase, "name": "dependency", "cat": "dependency", "id": number, "ts": middle} | row)
-    events[1]["bp"] = "e"  # bound to the enclosing slice, not to the next one
-    return events if events[0]["ts"] <= events[1]["ts"] else []
+        ends.append({"ph": phase, "name": "dependency", "cat": "dependency", "id": number, "ts": middle} | row)
+    ends[1]["bp"] = "e"  # bound to the enclosing slice, not to the next one
+    return ends
 
 
 def write_timeline(task_graph: TaskGraph, path: str | Path) -> None:
