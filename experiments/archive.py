@@ -3,7 +3,6 @@
 import csv
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import astuple
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -11,7 +10,7 @@ from typing import Any, TypeAlias
 import hydra
 from omegaconf import DictConfig, open_dict
 
-from experiments.checkpoint import CURVE_HEADER
+from experiments.checkpoint import write_found
 from experiments.construct import construct, resolved
 from experiments.problem import make_problem
 from experiments.record import make_record, policy_sha256
@@ -161,7 +160,6 @@ def _search(overrides: Overrides, folder: Path, report: PartReport) -> bool:
         raise KeyboardInterrupt
     record = make_record(cfg, problem, problem.simulation(result.strategy), result, choices=choices)
     files = RunFolder(folder)
-    result.strategy.save(files / "strategy.json")
-    files.write_csv("curve.csv", CURVE_HEADER, map(astuple, result.curve))
+    write_found(files, result)
     files.write_json("record.json", record.to_dict())  # last: a folder that has one is complete
     return True

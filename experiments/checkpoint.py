@@ -10,6 +10,7 @@ from sim.problem import Problem
 from sim.strategy import Strategy
 
 if TYPE_CHECKING:
+    from agents.agent import SearchResult
     from agents.budget import Progress
     from agents.ledger import Earlier
 
@@ -18,6 +19,12 @@ MAX_SHARE = 0.01
 """Of the search's time."""
 
 CURVE_HEADER = ("simulations", "seconds", "best_ms")
+
+
+def write_found(folder: RunFolder, result: "SearchResult") -> None:
+    """Write the strategy and the curve of a search that has ended."""
+    result.strategy.save(folder / "strategy.json")
+    folder.write_csv("curve.csv", CURVE_HEADER, map(astuple, result.curve))
 
 
 class Checkpoint:

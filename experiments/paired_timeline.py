@@ -14,5 +14,11 @@ def paired_events(simulated: TaskGraph, measured: TaskGraph) -> list[dict[str, A
     for number, (name, task_graph) in enumerate(zip(PROCESSES, (simulated, measured), strict=True), start=1):
         events.append({"ph": "M", "name": "process_name", "pid": number, "args": {"name": name}})
         rows = (event for event in trace_events(task_graph) if event["name"] != "process_name")
-        events += [event | {"pid": number} for event in rows]
+        events += [_moved(event, number) for event in rows]
     return events
+
+
+def _moved(event: dict[str, Any], process: int) -> dict[str, Any]:
+    """The event in one of the two processes; arrows of both have ids of their own, or they would be mixed up."""
+    arrow = {"id": len(PROCESSES) * event["id"] + process} if "id" in event else {}
+    return event | {"pid": process} | arrow

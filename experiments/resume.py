@@ -3,7 +3,9 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from yaml import YAMLError
 
 from experiments.errors import ResumeError
 
@@ -28,7 +30,9 @@ def resumed(arguments: Sequence[str]) -> list[str]:
     is_sweep = sweep.is_file()
     if not is_sweep and not run.is_file():
         raise ResumeError(name, "is neither a run folder nor that of a sweep")
-    hydra = OmegaConf.load(sweep if is_sweep else run).hydra
+    hydra = started_job(sweep if is_sweep else run)
+    if hydra is None:
+        raise ResumeError(name, "was killed before it said how it was started; start it as you did")
     if hydra.job.config_name != "config":
         raise ResumeError(name, "was not made by run.py")
     recorded = [text for text in (*hydra.overrides.task, *hydra.overrides.hydra) if not text.startswith(PLACES)]
@@ -39,3 +43,12 @@ def resumed(arguments: Sequence[str]) -> list[str]:
     keys = tuple(f"{argument.partition('=')[0]}=" for argument in said)
     place = f"hydra.{'sweep' if is_sweep else 'run'}.dir='{folder}'"
     return [*(["-m"] if is_sweep else []), *(text for text in recorded if not text.startswith(keys)), place, *said]
+
+
+def started_job(path: Path) -> DictConfig | None:
+    """What Hydra wrote about a job or sweep when it started; None if it was killed over that."""
+    try:
+        hydra = OmegaConf.load(path).hydra
+        return hydra if hydra.job.config_name and hydra.overrides else None
+    except (OSError, UnicodeDecodeError, YAMLError, OmegaConfBaseException, AttributeError):
+        return None

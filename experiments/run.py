@@ -1,7 +1,6 @@
 """One search: ``python experiments/run.py agent=mcmc model=nmt``; ``--help`` lists all groups."""
 
 import sys
-from dataclasses import astuple
 from pathlib import Path
 
 # This checkout before site-packages, where a stranger's package may be called `agents` too.
@@ -14,7 +13,7 @@ from rich.console import Console
 from agents.agent import SearchResult
 from agents.budget import Progress
 from experiments.application import EXIT_INTERRUPTED, application
-from experiments.checkpoint import CURVE_HEADER, Checkpoint
+from experiments.checkpoint import Checkpoint, write_found
 from experiments.construct import construct, resolved
 from experiments.errors import OptionError
 from experiments.explanation import explain
@@ -75,8 +74,7 @@ def main(cfg: DictConfig) -> None:
 
 def write(folder: RunFolder, problem: Problem, result: SearchResult, record: Record) -> None:
     """Write the files of a search that has ended, its record last: one that is not partial has all files beside it."""
-    result.strategy.save(folder / "strategy.json")
-    folder.write_csv("curve.csv", CURVE_HEADER, map(astuple, result.curve))
+    write_found(folder, result)
     task_graph = build_task_graph(problem, result.strategy)
     assert task_graph.simulate() == result.cost_ns == round(record.best_ms * NS_PER_MS), "full and delta differ"
     write_timeline(task_graph, folder / "timeline.json")

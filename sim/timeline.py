@@ -1,8 +1,9 @@
 """write_timeline: a simulated iteration for Perfetto (ui.perfetto.dev) and chrome://tracing."""
 
 import json
+import math
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -23,32 +24,51 @@ CRITICAL_COLOUR = "terrible"
 def trace_events(task_graph: TaskGraph) -> list[dict[str, Any]]:
     """A task graph with its times as Chrome trace events, in us: a row for each device and each connection in use.
 
-    A task that occupies several connections appears on the row of each. Serial synchronisation, which is added behind
+    A task that occupies several connections appears on the row of each. Measured tasks may share a connection; then it
+    has several rows, since slices of one row must not overlap. Serial synchronisation, which is added behind
     everything else, occupies none and has a row of its own. So has the critical path, whose tasks appear there once
     more and are marked where they run. An arrow leads from a task to each that needs its result.
     """
     path = critical_tasks(task_graph)
     serial = len(task_graph.device_names)
-    used = sorted({device for task in task_graph.tasks for device in task.devices})
+    lanes = _lanes(task_graph)
+    used = sorted({(device, lane) for (_, device), lane in lanes.items()})
     if any(task.exe_time and not task.devices for task in task_graph.tasks):
-        used.append(serial)
+        used.append((serial, 0))
     critical = {step.id for step in path}
     events = _rows(task_graph, used)
     for task in task_graph.tasks:
         is_critical = task.id in critical
         mark, arguments = ({"cname": CRITICAL_COLOUR}, {"critical": True}) if is_critical else ({}, {})
         for device in task.devices or [serial] * bool(task.exe_time):
-            row = {"pid": _process(task_graph, device), "tid": device}
+            row = _row(task_graph, device, lanes.get((task.id, device), 0))
             events.append(_slice(task, **arguments) | row | mark)
     for step in path:
-        row = {"pid": CRITICAL_PROCESS, "tid": serial + 1}
-        events.append(_slice(task_graph.tasks[step.id], waited_for=step.cause) | row)
+        events.append(_slice(task_graph.tasks[step.id], waited_for=step.cause) | _row(task_graph, serial + 1))
     for number, (source, target) in enumerate(_dependencies(task_graph, path)):
-        events += _arrow(task_graph, number, source, target)
+        events += _arrow(task_graph, lanes, number, source, target)
     return events
 
 
-def _rows(task_graph: TaskGraph, used: Sequence[int]) -> list[dict[str, Any]]:
+def _lanes(task_graph: TaskGraph) -> dict[tuple[int, int], int]:
+    """For a task's id and a device that it occupies, which of the device's rows it is on."""
+    lanes: dict[tuple[int, int], int] = {}
+    ends: dict[int, list[int]] = {}
+    for task in sorted(task_graph.tasks, key=lambda task: (task.start_time, task.end_time)):
+        for device in task.devices:
+            own = ends.setdefault(device, [])
+            lane = next((lane for lane, end in enumerate(own) if end <= task.start_time), len(own))
+            own[lane : lane + 1] = [task.end_time]
+            lanes[task.id, device] = lane
+    return lanes
+
+
+def _row(task_graph: TaskGraph, device: int, lane: int = 0) -> dict[str, int]:
+    """Serial synchronisation and the critical path come behind the devices."""
+    return {"pid": _process(task_graph, device), "tid": device + lane * (len(task_graph.device_names) + 2)}
+
+
+def _rows(task_graph: TaskGraph, used: Sequence[tuple[int, int]]) -> list[dict[str, Any]]:
     """Names of the processes and rows."""
     events: list[dict[str, Any]] = []
     processes = {
@@ -60,19 +80,20 @@ def _rows(task_graph: TaskGraph, used: Sequence[int]) -> list[dict[str, Any]]:
     for process, name in processes.items():
         events.append({"ph": "M", "name": "process_name", "pid": process, "args": {"name": name}})
     names = [*task_graph.device_names, "serial", CRITICAL_PATH]
-    for device in [*used, len(names) - 1]:
-        row = {"ph": "M", "pid": _process(task_graph, device), "tid": device}
-        events.append({**row, "name": "thread_name", "args": {"name": names[device]}})
-        events.append({**row, "name": "thread_sort_index", "args": {"sort_index": device}})
+    for place, (device, lane) in enumerate([*used, (len(names) - 1, 0)]):
+        row = {"ph": "M"} | _row(task_graph, device, lane)
+        name = names[device] + (f" ({lane + 1})" if lane else "")
+        events.append({**row, "name": "thread_name", "args": {"name": name}})
+        events.append({**row, "name": "thread_sort_index", "args": {"sort_index": place}})
     return events
 
 
-def _process(task_graph: TaskGraph, row: int) -> int:
-    if row < task_graph.num_compute_devices:
+def _process(task_graph: TaskGraph, device: int) -> int:
+    if device < task_graph.num_compute_devices:
         return COMPUTE_PROCESS
-    if row < len(task_graph.device_names):
+    if device < len(task_graph.device_names):
         return CONNECTION_PROCESS
-    return SERIAL_PROCESS if row == len(task_graph.device_names) else CRITICAL_PROCESS
+    return SERIAL_PROCESS if device == len(task_graph.device_names) else CRITICAL_PROCESS
 
 
 def _slice(task: Task, **arguments: Any) -> dict[str, Any]:
@@ -81,10 +102,20 @@ def _slice(task: Task, **arguments: Any) -> dict[str, Any]:
         "ph": "X",
         "name": task.name,
         "cat": task.kind,
-        "ts": task.start_time / 1e3,
-        "dur": task.exe_time / 1e3,
-        "args": {"ready_us": task.ready_time / 1e3, "bytes": task.num_bytes} | arguments,
+        "ts": microseconds(task.start_time),
+        "dur": microseconds(task.exe_time),
+        "args": {"ready_us": microseconds(task.ready_time), "bytes": task.num_bytes} | arguments,
     }
+
+
+def microseconds(time_ns: int) -> float:
+    """The number whose thousandfold is ``time_ns``, be it rounded or cut off.
+
+    Versions of Perfetto do either, and drop slices that overlap: cut off, 1.001 us is 1000 ns, and a slice from there
+    would overlap one that ends at 1001 ns.
+    """
+    time_us = time_ns / 1e3
+    return time_us if int(time_us * 1e3) == time_ns else math.nextafter(time_us, math.inf)
 
 
 def _dependencies(task_graph: TaskGraph, path: Sequence[CriticalTask]) -> Iterator[tuple[Task, Task]]:
@@ -102,20 +133,25 @@ def _dependencies(task_graph: TaskGraph, path: Sequence[CriticalTask]) -> Iterat
                     yield tasks[before_id], task
 
 
-def _arrow(task_graph: TaskGraph, number: int, source: Task, target: Task) -> list[dict[str, Any]]:
+def _arrow(
+    task_graph: TaskGraph, lanes: Mapping[tuple[int, int], int], number: int, source: Task, target: Task
+) -> list[dict[str, Any]]:
     """Start and end of a flow; each belongs to the slice around it, hence the middles.
 
-    Tasks that occupy nothing or last no time have no slice around anything, and get no arrow.
+    Tasks that occupy nothing or last no time have no slice around anything, and get no arrow; neither do measured tasks
+    that seem to wait for a later one.
     """
-    events = []
-    for phase, task in (("s", source), ("f", target)):
-        if not task.devices or not task.exe_time:
-            return []
-        middle = (2 * task.start_time + task.exe_time) / 2e3
-        row = {"pid": _process(task_graph, task.devices[0]), "tid": task.devices[0]}
-        events.append({"ph": phase, "name": "dependency", "cat": "dependency", "id": number, "ts": middle} | row)
-    events[1]["bp"] = "e"  # bound to the enclosing slice, not to the next one
-    return events
+    if not all(task.devices and task.exe_time for task in (source, target)):
+        return []
+    middles = [microseconds(task.start_time + task.exe_time // 2) for task in (source, target)]
+    if middles[0] > middles[1]:
+        return []
+    ends: list[dict[str, Any]] = []
+    for phase, task, middle in zip("sf", (source, target), middles, strict=True):
+        row = _row(task_graph, task.devices[0], lanes[task.id, task.devices[0]])
+        ends.append({"ph": phase, "name": "dependency", "cat": "dependency", "id": number, "ts": middle} | row)
+    ends[1]["bp"] = "e"  # bound to the enclosing slice, not to the next one
+    return ends
 
 
 def write_timeline(task_graph: TaskGraph, path: str | Path) -> None:

@@ -8,10 +8,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
-from omegaconf import OmegaConf
-from omegaconf.errors import OmegaConfBaseException
-from yaml import YAMLError
-
+from experiments.resume import started_job
 from experiments.run_folder import FAILURE
 
 COMMANDS = ("config", "simulate")
@@ -92,15 +89,9 @@ def _run_folders(root: Path) -> Iterator[Path]:
     yield from folders
     for path in root.rglob(".hydra/hydra.yaml"):
         folder = path.parent.parent
-        if folder not in folders and _command(path) in COMMANDS:
+        job = started_job(path)
+        if folder not in folders and job is not None and job.job.config_name in COMMANDS:
             yield folder
-
-
-def _command(path: Path) -> str | None:
-    try:
-        return str(OmegaConf.load(path).hydra.job.config_name)
-    except (OSError, YAMLError, OmegaConfBaseException):  # killed while Hydra wrote it
-        return None
 
 
 def _failure(folder: Path) -> str:

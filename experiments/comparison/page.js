@@ -5,6 +5,8 @@ const dark = window.matchMedia("(prefers-color-scheme: dark)");
 const narrow = window.matchMedia("(max-width: 760px)");
 const hidden = new Set();
 const picker = document.getElementById("problem");
+const runPicker = document.getElementById("run");
+let isPictureSeen = false;
 
 const LIGHT = ["#2f6cb5", "#c8590f", "#2a8a57", "#8d4cb8", "#b8325a", "#0c8390", "#8a6a12", "#5d6673"];
 const DARK = ["#6fa8ec", "#f0945a", "#5cc08d", "#bf8ae6", "#ef7d9d", "#4fc3cf", "#d4b04c", "#a3acb9"];
@@ -93,6 +95,36 @@ function drawStrip(problem) {
     { shapes: levels(problem, true), annotations: marks, margin: { l: 52, r: 30, t: 24, b: 40 } }));
 }
 
+// Pictures are kept as compressed SVG, and drawn when one comes into view.
+async function unpacked(text) {
+  if (!text) return "<p>The run folder has no picture of it.</p>";
+  const bytes = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
+  return new Response(new Blob([bytes]).stream().pipeThrough(new DecompressionStream("gzip"))).text();
+}
+
+async function drawPicture() {
+  const chosen = runPicker.selectedOptions[0]?.picture;
+  if (!chosen || !isPictureSeen) return;
+  for (const name of ["strategy", "timeline"]) {
+    const svg = await unpacked(chosen.dataset[name]);
+    // Another may have been chosen meanwhile.
+    if (chosen === runPicker.selectedOptions[0]?.picture) document.getElementById(name).innerHTML = svg;
+  }
+}
+
+function listPictures(problem) {
+  const before = runPicker.selectedOptions[0]?.picture;
+  const fitting = [...document.querySelectorAll("#pictures li")].filter(
+    (item) => item.dataset.problem === problem && !hidden.has(item.dataset.agent));
+  runPicker.replaceChildren(...fitting.map((item) => {
+    const option = new Option(item.dataset.said, item.dataset.said, false, item === before);
+    option.picture = item;
+    return option;
+  }));
+  document.getElementById("pictures").hidden = fitting.length === 0;
+  if (fitting.length && runPicker.selectedOptions[0].picture !== before) drawPicture();
+}
+
 function show() {
   const problem = picker.value;
   const isOne = data.runs.some((run) => run.problem === problem);
@@ -110,6 +142,7 @@ function show() {
     chip.setAttribute("aria-pressed", String(!hidden.has(chip.dataset.agent)));
     chip.querySelector(".swatch").style.background = colour(chip.dataset.agent);
   }
+  listPictures(problem);
   if (isOne) {
     drawCurves(problem);
     drawStrip(problem);
@@ -150,6 +183,13 @@ for (const agent of data.agents) {
 }
 for (const button of document.querySelectorAll("thead button")) button.addEventListener("click", () => sortBy(button));
 picker.addEventListener("change", show);
+runPicker.addEventListener("change", drawPicture);
+new IntersectionObserver((entries, observer) => {
+  if (!entries.some((entry) => entry.isIntersecting)) return;
+  observer.disconnect();
+  isPictureSeen = true;
+  drawPicture();
+}, { rootMargin: "400px" }).observe(document.getElementById("pictures"));
 dark.addEventListener("change", show);
 narrow.addEventListener("change", show);
 show();

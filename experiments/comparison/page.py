@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 from experiments.comparison.comparison import Comparison, Row
 from experiments.comparison.found_run import Status
+from experiments.comparison.pictures import StoredPicture, stored_pictures
 from experiments.comparison.shown import MISSING, shown
 
 HERE = Path(__file__).parent
@@ -76,6 +77,7 @@ def comparison_page(comparison: Comparison, *, root: Path, place: Path) -> str:
         num_others=len(comparison.runs) - len(counted),
         options="".join(f"<option>{escape(problem)}</option>" for problem in problems),
         agents=_table("agents", AGENT_COLUMNS, fastest_first, comparison.agents),
+        pictures="".join(map(_picture, stored_pictures(comparison.runs, root))),
         matrices="".join(_matrix(problem, fastest_first, comparison.pairs) for problem in problems),
         runs=_table("runs", RUN_COLUMNS, counted, comparison.runs, lambda row: _links(root / row["folder"], place)),
         others=_others([row for row in comparison.runs if row["status"] != Status.FINISHED]),
@@ -164,6 +166,14 @@ def _matrix(problem: str, agents: Sequence[Row], pairs: Sequence[Row]) -> str:
         body += f'<tr data-agent="{escape(name)}"><th scope="row">{escape(name)}</th>{"".join(cells)}</tr>'
     head = f'<thead><tr><th scope="col">faster than</th>{head}</tr></thead>'
     return f'<table class="matrix" data-problem="{escape(problem)}">{head}<tbody>{body}</tbody></table>'
+
+
+def _picture(stored: StoredPicture) -> str:
+    """A run's pictures, as text that nothing is drawn from yet."""
+    row, packed = stored.row, {"strategy": stored.strategy, "timeline": stored.timeline}
+    said = f"{row['agent']}, seed {row['seed']}: {shown('best_ms', row['best_ms'])} ms"
+    data = {"problem": row["problem"], "agent": row["agent"], "said": said} | packed
+    return "<li" + "".join(f' data-{name}="{escape(text)}"' for name, text in data.items()) + "></li>"
 
 
 def _links(folder: Path, place: Path) -> str:

@@ -55,11 +55,26 @@ class Outcome:
         return bootstrap_interval(interquartile_mean, times, rng=np.random.default_rng(0))
 
     @property
+    def best_ms(self) -> float:
+        """Of the best seed, infinite if none fits in memory."""
+        return min((record["best_ms"] for record in self.records if record["fits_memory"]), default=np.inf)
+
+    @property
+    def data_parallel_ms(self) -> float:
+        """Data parallelism on the same problem."""
+        time: float = self.records[0]["data_parallel_ms"]
+        return time
+
+    @property
     def samples_per_s(self) -> float:
         """Throughput of all devices."""
+        return self.throughput(self.iteration_ms)
+
+    def throughput(self, time_ms: float) -> float:
+        """Samples/s of all devices at an iteration time."""
         configuration = self.records[0]["configuration"]
         batch: int = configuration["model"]["batch_per_device"] * configuration["num_devices"]
-        return batch / self.iteration_ms * 1e3
+        return batch / time_ms * 1e3
 
     @property
     def communication_gib(self) -> float:

@@ -9,8 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from experiments.archive import Archive, Overrides
+from experiments.figures.contest import Case, Outcome, search_overrides
 from experiments.figures.reproduction import Reproduction
-from experiments.seed_statistics import bootstrap_interval, interquartile_mean
 
 PAPER = {"inception_v3": (45, 152), "nmt": (107, 377)}
 """Samples/s of ColocRL and of FlexFlow: the labels of the figure."""
@@ -49,58 +49,6 @@ IN_PAPER = ("ColocRL", "FlexFlow (MCMC)")
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
-    """A model under a synchronisation."""
-
-    model: str
-    sync: str
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What an agent found in a space, one record for each seed."""
-
-    records: tuple[dict[str, Any], ...]
-
-    @property
-    def times_ms(self) -> list[float]:
-        """Iteration time of each seed."""
-        return [record["best_ms"] for record in self.records]
-
-    @property
-    def mean_ms(self) -> float:
-        """Interquartile mean over the seeds."""
-        return interquartile_mean([np.array(self.times_ms)])
-
-    @property
-    def interval_ms(self) -> tuple[float, float]:
-        """95 % bootstrap interval of it."""
-        return bootstrap_interval(interquartile_mean, [np.array(self.times_ms)], rng=np.random.default_rng(0))
-
-    @property
-    def fits_memory(self) -> bool:
-        """Whether the strategies of all seeds do."""
-        return all(record["fits_memory"] for record in self.records)
-
-    @property
-    def best_ms(self) -> float:
-        """Of the best seed, infinite if none fits in memory."""
-        return min((record["best_ms"] for record in self.records if record["fits_memory"]), default=np.inf)
-
-    @property
-    def data_parallel_ms(self) -> float:
-        """Data parallelism on the same problem."""
-        time: float = self.records[0]["data_parallel_ms"]
-        return time
-
-    def samples_per_s(self, time_ms: float) -> float:
-        """Throughput at an iteration time."""
-        configuration = self.records[0]["configuration"]
-        batch: int = configuration["model"]["batch_per_device"] * configuration["num_devices"]
-        return batch / time_ms * 1e3
-
-
-@dataclass(frozen=True, slots=True)
 class Contest:
     """Everything that was searched.
 
@@ -124,8 +72,8 @@ class Contest:
         found = self.outcomes[case, SOAP, self.searchers[0]]
         single = self.outcomes[case, PLACEMENT, SINGLE]
         best_ms = self.outcomes[case, PLACEMENT, self.best_placer(case)].best_ms
-        times = (single.mean_ms, learned.mean_ms, best_ms, learned.data_parallel_ms, found.mean_ms)
-        return dict(zip(LABELS, (learned.samples_per_s(time) for time in times), strict=True))
+        times = (single.iteration_ms, learned.iteration_ms, best_ms, learned.data_parallel_ms, found.iteration_ms)
+        return dict(zip(LABELS, map(learned.throughput, times), strict=True))
 
 
 def fig9a(
@@ -154,25 +102,18 @@ def fig9a(
         archive: keeps the searches.
     """
     entries: dict[tuple[Case, str, str], list[Overrides]] = {}
-    for model in models:
-        for sync, words in syncs.items():
-            problem = (f"model={model}", f"topology={topology}", f"num_devices={num_devices}", *words)
-            spaces = [(PLACEMENT, agent) for agent in (*placers, SINGLE)] + [(SOAP, agent) for agent in searchers]
-            for space, agent in spaces:
-                entries[Case(model, sync), space, agent] = [
-                    (
-                        *problem,
-                        f"space.dims={space}",
-                        f"agent={agent}",
-                        f"budget.simulations={simulations}",
-                        f"seed={k}",
-                    )
-                    for k in (seeds[:1] if agent in DETERMINISTIC else seeds)
-                ]
+    spaces = [*((PLACEMENT, agent) for agent in (*placers, SINGLE)), *((SOAP, agent) for agent in searchers)]
+    cases = [Case(model, topology, num_devices, sync) for model in models for sync in syncs]
+    for case in cases:
+        for space, agent in spaces:
+            words = (*syncs[case.sync], f"space.dims={space}")
+            entries[case, space, agent] = [
+                search_overrides(case, words, agent, simulations, seed)
+                for seed in (seeds[:1] if agent in DETERMINISTIC else seeds)
+            ]
     found = iter(archive.searches([overrides for searches in entries.values() for overrides in searches]))
     outcomes = {key: Outcome(tuple(next(found).record for _ in searches)) for key, searches in entries.items()}
     contest = Contest(outcomes, placers, searchers)
-    cases = list(dict.fromkeys(case for case, *_ in entries))
     return Reproduction(
         picture=_picture(cases, contest),
         header=HEADER,
@@ -189,9 +130,9 @@ def _line(case: Case, space: str, agent: str, outcome: Outcome, contest: Contest
         case.sync,
         space,
         agent,
-        *(round(time, 3) for time in (outcome.mean_ms, *outcome.interval_ms)),
+        *(round(time, 3) for time in (outcome.iteration_ms, *outcome.interval_ms)),
         round(outcome.best_ms, 3) if np.isfinite(outcome.best_ms) else "",
-        round(outcome.samples_per_s(outcome.mean_ms), 1),
+        round(outcome.samples_per_s, 1),
         paper.get((space, agent), ""),
         outcome.fits_memory,
         len(outcome.records),

@@ -11,6 +11,14 @@ import pytest
 from experiments.comparison.comparison import compare
 from experiments.comparison.found_run import CurvePoint, FoundRun, Status
 from experiments.comparison.page import comparison_page
+from experiments.strategy_picture import strategy_picture
+from sim.models.nmt import nmt
+from sim.problem import Problem
+from sim.strategies import expert
+from sim.strategy import Strategy
+from sim.task_graph_builder import build_task_graph
+from sim.timeline import write_timeline
+from sim.topology import load_topology
 
 playwright = pytest.importorskip(
     "playwright.sync_api", reason="needs Playwright: pip install -c constraints.txt -e '.[browser]'"
@@ -50,6 +58,15 @@ def found(root: Path, agent: str, scheme: str, seed: int) -> FoundRun:
     return FoundRun(folder=folder, status=Status.FINISHED, reason="", record=record, curve=curve)
 
 
+def draw(folder: Path, strategy: Strategy, problem: Problem) -> None:
+    """Write the pictures of a run."""
+    folder.mkdir()
+    (folder / "strategy.svg").write_text(strategy_picture(strategy, title=f"by {folder.name}"))
+    task_graph = build_task_graph(problem, strategy)
+    task_graph.simulate()
+    write_timeline(task_graph, folder / "timeline.json")
+
+
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = tmp_path_factory.mktemp("report")
@@ -59,6 +76,9 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for scheme in ("ring", "zero")
         for seed in range(10)
     ]
+    problem = Problem(nmt(num_devices=16), load_topology("p100_cluster", num_devices=16))
+    draw(root / "mcmc-ring-0", problem.data_parallel, problem)
+    draw(root / "ppo-ring-0", expert(problem), problem)
     path = root / "report.html"
     path.write_text(comparison_page(compare(runs, root), root=root, place=root))
     return path
@@ -135,6 +155,53 @@ def test_tables_are_sorted_by_a_click(page: Any) -> None:
     page.click(heading)
 
     assert (rising, rows(page, "agents")) == (["mcmc", "ppo", "random"], ["random", "ppo", "mcmc"])
+
+
+def scroll_to_pictures(page: Any) -> None:
+    page.locator("#pictures").scroll_into_view_if_needed()
+    page.wait_for_selector("#timeline svg")
+
+
+def titles(page: Any) -> list[str]:
+    """Of the pictures that are drawn."""
+    drawn = page.evaluate("[...document.querySelectorAll('.picture svg > title')].map((title) => title.textContent)")
+    return [str(title) for title in drawn]
+
+
+def test_pictures_are_drawn_when_they_come_into_view(page: Any) -> None:
+    before = titles(page)
+    scroll_to_pictures(page)
+
+    assert (before, titles(page)) == ([], ["by mcmc-ring-0", "timeline"])
+
+
+def test_pictures_scroll_inside_the_page(page: Any) -> None:
+    scroll_to_pictures(page)
+
+    assert page.evaluate("document.documentElement.scrollWidth <= window.innerWidth")
+    assert page.evaluate("document.querySelector('#timeline svg').getBoundingClientRect().width") == 1000
+
+
+def test_another_run_can_be_pictured(page: Any) -> None:
+    scroll_to_pictures(page)
+    page.select_option("#run", "ppo, seed 0: 230.000 ms")
+    page.wait_for_function("document.querySelector('#strategy title').textContent === 'by ppo-ring-0'")
+
+    assert titles(page) == ["by ppo-ring-0", "timeline"]
+
+
+def test_runs_of_hidden_agents_are_not_pictured(page: Any) -> None:
+    scroll_to_pictures(page)
+    page.click("#chips button[data-agent=mcmc]")
+    page.wait_for_function("document.querySelector('#strategy title').textContent === 'by ppo-ring-0'")
+
+    assert page.locator("#run option").all_text_contents() == ["ppo, seed 0: 230.000 ms"]
+
+
+def test_problem_without_pictures_has_no_place_for_them(page: Any) -> None:
+    page.select_option("#problem", PROBLEM.replace("ring", "zero"))
+
+    assert not page.is_visible("#pictures")
 
 
 def test_text_follows_the_colour_scheme(page: Any) -> None:

@@ -3,25 +3,21 @@
 import json
 import random
 import shutil
-import signal
-import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from killing import SAME, kill
 
 from experiments import run
-from experiments.comparison.found_run import Status, read_run
+from experiments.comparison.found_run import Status, find_runs, read_run
 from experiments.errors import ResumeError
 from experiments.previous_run import next_seed
 from experiments.resume import resumed
 
-ROOT = Path(__file__).resolve().parents[2]
-LONG = ("agent=mcmc", "model=lenet", "num_devices=4", "tracker=none", "budget.simulations=400000", "agent.patience=1.0")
-SAME = ("strategy_hash", "best_ms", "simulations", "cutoffs", "configuration")
+LONG = ("model=lenet", "num_devices=4", "tracker=none", "budget.simulations=400000")
 LONGEST_S = 2.0
 
 
@@ -45,20 +41,10 @@ def read(path: Path) -> Any:
     return json.loads(path.read_text())
 
 
-def start(folder: Path) -> subprocess.Popen[bytes]:
-    command = [sys.executable, ROOT / "experiments" / "run.py", *LONG, f"hydra.run.dir={folder}"]
-    return subprocess.Popen(command, cwd=folder.parent, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-
-
-def kill_at_a_random_moment(folder: Path, seed: int) -> None:
-    """Kill -9 once the search has begun, or leave it finished if it was faster."""
-    process = start(folder)
-    while not (folder / "record.json").is_file():
-        assert process.poll() is None
-        time.sleep(0.01)
-    time.sleep(random.Random(seed).uniform(0, LONGEST_S))
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+def kill_at_a_random_moment(folder: Path, agent: str, seed: int) -> None:
+    """Once the search has begun; one that is faster is left finished."""
+    overrides = (f"agent={agent}", *LONG, f"hydra.run.dir={folder}")
+    kill(overrides, folder=folder, awaited="record.json", delay_s=random.Random(seed).uniform(0, LONGEST_S))
 
 
 def as_if_killed(folder: Path) -> None:
@@ -68,16 +54,16 @@ def as_if_killed(folder: Path) -> None:
     (folder / "timeline.json").unlink()
 
 
-@pytest.mark.parametrize("seed", [0, 1])
+@pytest.mark.parametrize(("agent", "seed"), [("mcmc", 0), ("large_neighbourhood", 1)])
 def test_killed_search_finds_the_same_when_it_is_resumed(
-    seed: int, search: Any, resume: Resume, tmp_path: Path
+    agent: str, seed: int, search: Any, resume: Resume, tmp_path: Path
 ) -> None:
     folder = tmp_path / "killed"
-    kill_at_a_random_moment(folder, seed)
+    kill_at_a_random_moment(folder, agent, seed)
     partial = read(folder / "record.json")
     found = read_run(folder)
     resume(folder)
-    whole = search(*LONG).json("record.json")
+    whole = search(f"agent={agent}", *LONG).json("record.json")
 
     record = read(folder / "record.json")
     assert [record[key] for key in SAME] == [whole[key] for key in SAME]
@@ -134,6 +120,19 @@ def test_resuming_says_which_folder_is_none(tmp_path: Path) -> None:
         resumed([f"resume={tmp_path}"])
 
     assert str(error.value) == f"resume: '{tmp_path}' is neither a run folder nor that of a sweep"
+
+
+@pytest.mark.parametrize("written", ["", "hydra:", "hydra:\n  job:\n    na", "hydra: [1,"])
+def test_folder_that_does_not_say_how_it_was_started_is_not_resumed(written: str, tmp_path: Path) -> None:
+    (tmp_path / ".hydra").mkdir()
+    (tmp_path / ".hydra" / "hydra.yaml").write_text(written)
+
+    with pytest.raises(ResumeError) as error:
+        resumed([f"resume={tmp_path}"])
+
+    reason = "was killed before it said how it was started; start it as you did"
+    assert str(error.value) == f"resume: '{tmp_path}' {reason}"
+    assert find_runs(tmp_path) == []
 
 
 @pytest.fixture

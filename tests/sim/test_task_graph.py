@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_problems import random_problem, random_strategy
+from trace_reader import READINGS, trace_faults
 
 from sim import topologies
 from sim.critical_path import critical_tasks
@@ -22,7 +23,7 @@ from sim.strategy import ParallelConfig
 from sim.sync import Sync
 from sim.task_graph import TaskGraph
 from sim.task_graph_builder import build_task_graph
-from sim.timeline import CRITICAL_PROCESS, MAX_ARROWS, trace_events, write_timeline
+from sim.timeline import CRITICAL_PROCESS, MAX_ARROWS, microseconds, trace_events, write_timeline
 from sim.topology import load_topology
 
 TASK_FIELDS = [
@@ -210,12 +211,65 @@ def test_an_arrow_leads_from_the_middle_of_a_task_to_the_middle_of_one_that_need
     task_graph = simulated(Problem(lenet(num_devices=4), load_topology("p100_cluster", num_devices=4)))
     arrows = arrow_ends(trace_events(task_graph))
     middles = {
-        (task.devices[0], (task.start_time + task.end_time) / 2e3): task.id for task in task_graph.tasks if task.devices
+        (task.devices[0], microseconds((task.start_time + task.end_time) // 2)): task.id
+        for task in task_graph.tasks
+        if task.devices
     }
 
     found = {(middles[source], middles[target]) for source, target in arrows}
     assert found == {(before, task.id) for task in task_graph.tasks for before in task.in_tasks}
     assert len(arrows) == len(found)
+
+
+@pytest.mark.parametrize("reading", READINGS)
+@settings(max_examples=60)
+@given(seed=st.integers(0, 2**32 - 1))
+def test_a_strict_reader_finds_no_fault_in_a_timeline(reading: str, seed: int) -> None:
+    random = Random(seed)
+    problem = random_problem(random)
+    task_graph = build_task_graph(problem, random_strategy(problem, random))
+    task_graph.simulate()
+    events = json.loads(json.dumps(trace_events(task_graph)))
+
+    assert trace_faults(events, READINGS[reading]) == []
+
+
+@pytest.mark.parametrize("sync", [Sync(), Sync(scheme="parameter_server", overlap=False)], ids=["ring", "serial"])
+@pytest.mark.parametrize("reading", READINGS)
+def test_a_strict_reader_finds_no_fault_in_the_timeline_of_a_large_model(reading: str, sync: Sync) -> None:
+    problem = Problem(inception_v3(num_devices=8), load_topology("p100_cluster", num_devices=8), sync=sync)
+
+    assert trace_faults(trace_events(simulated(problem)), READINGS[reading]) == []
+
+
+def test_a_strict_reader_finds_what_overlaps_by_a_nanosecond() -> None:
+    row = {"pid": 1, "tid": 0}
+    names = [row | {"ph": "M", "name": name} for name in ("process_name", "thread_name")]
+    slices = [row | {"ph": "X", "name": str(n), "ts": n / 1e3, "dur": 1.001} for n in (0, 1001, 2001)]
+
+    assert trace_faults([*names, *slices], READINGS["rounded"]) == [
+        "2001 on row (1, 0) overlaps the end of another by 1 ns"
+    ]
+
+
+def test_tasks_that_share_a_connection_are_on_rows_of_their_own() -> None:
+    task_graph = TaskGraph(["a", "a->b"], 1)
+    for number in range(3):
+        task_graph.add(f"transfer {number}", "transfer", [1], 10, (number, 0, 0, 0))
+    task_graph.simulate()
+    for number, task in enumerate(task_graph.tasks):  # as if measured
+        task.start_time, task.end_time = 6 * number, 6 * number + 10
+    events = trace_events(task_graph)
+    names = {event["tid"]: event["args"]["name"] for event in events if event["name"] == "thread_name"}
+    rows = {event["name"]: names[event["tid"]] for event in events if event["ph"] == "X" and event["pid"] == 2}
+
+    assert rows == {"transfer 0": "a->b", "transfer 1": "a->b (2)", "transfer 2": "a->b"}
+    assert [fault for fault in trace_faults(events, READINGS["rounded"]) if "(4, " not in fault] == []
+
+
+@given(time_ns=st.integers(0, 10**15))
+def test_microseconds_are_read_as_the_nanoseconds_that_they_were(time_ns: int) -> None:
+    assert {read(microseconds(time_ns)) for read in READINGS.values()} == {time_ns}
 
 
 def test_large_graphs_have_arrows_on_the_critical_path_alone() -> None:
