@@ -2,7 +2,9 @@
 
 import csv
 import json
+import re
 from collections.abc import Callable, Mapping, Sequence
+from copy import deepcopy
 from functools import cached_property
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -21,6 +23,8 @@ from sim.strategy import Strategy
 
 Overrides: TypeAlias = tuple[str, ...]
 """A search as the words behind ``python experiments/run.py``."""
+
+SEED = re.compile(r"seed=\d+")
 
 
 class FinishedSearch:
@@ -64,6 +68,7 @@ class Archive:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self._num_made = self._num_found = 0
+        self._compositions: dict[Overrides, tuple[DictConfig, Mapping[str, str]]] = {}
 
     @property
     def summary(self) -> str:
@@ -83,7 +88,7 @@ class Archive:
             for overrides in searches:
                 folder = self.folder / "searches" / _file_name(overrides)
                 with display.part(" ".join(overrides)) as report:
-                    report.is_kept = not _search(overrides, folder, report)
+                    report.is_kept = not self._search(overrides, folder, report)
                     self._count(report)
                 found.append(FinishedSearch(folder))
         return found
@@ -96,7 +101,7 @@ class Archive:
         """
         folders = [self.folder / "searches" / _file_name(overrides) for overrides in searches]
         return [
-            FinishedSearch(folder) if _is_kept(folder, overrides) else None
+            FinishedSearch(folder) if self._is_kept(folder, overrides) else None
             for overrides, folder in zip(searches, folders, strict=True)
         ]
 
@@ -122,6 +127,41 @@ class Archive:
                 found.append(json.loads(path.read_text()))
         return found
 
+    def _search(self, overrides: Overrides, folder: Path, report: PartReport) -> bool:
+        """Search unless the folder has the record of this search; returns whether it searched."""
+        if self._is_kept(folder, overrides):
+            return False
+        cfg, choices = self._composed(overrides)
+        problem = make_problem(cfg)
+        result = construct(cfg, "agent")(seed=cfg.seed).search(problem, construct(cfg, "budget"), report)
+        if result.is_interrupted:
+            raise KeyboardInterrupt
+        record = make_record(cfg, problem, problem.simulation(result.strategy), result, choices=choices)
+        files = RunFolder(folder)
+        write_found(files, result)
+        files.write_json("record.json", record.to_dict())  # last: a folder that has one is complete
+        return True
+
+    def _is_kept(self, folder: Path, overrides: Overrides) -> bool:
+        """Whether the folder has the record of a search with this configuration, and with this policy file."""
+        if not (folder / "record.json").is_file():
+            return False
+        cfg, _ = self._composed(overrides)
+        record = FinishedSearch(folder).record
+        return record["configuration"] == resolved(cfg) and record.get("policy_sha256") == policy_sha256(cfg)
+
+    def _composed(self, overrides: Overrides) -> tuple[DictConfig, Mapping[str, str]]:
+        """The configuration; it takes a tenth of a second, and many searches differ in their seeds alone."""
+        seeds = [word for word in overrides if SEED.fullmatch(word)]
+        others = tuple(word for word in overrides if word not in seeds)
+        if others not in self._compositions:
+            self._compositions[others] = composed_search(others)
+        cfg, choices = self._compositions[others]
+        cfg = deepcopy(cfg)
+        if seeds:
+            cfg.seed = int(seeds[-1].partition("=")[2])
+        return cfg, choices
+
     def _count(self, report: PartReport) -> None:
         self._num_made += not report.is_kept
         self._num_found += report.is_kept
@@ -131,35 +171,10 @@ def _file_name(words: Sequence[str]) -> str:
     return ",".join(words).replace("/", "_")
 
 
-def _is_kept(folder: Path, overrides: Overrides) -> bool:
-    """Whether the folder has the record of a search with this configuration, and with this policy file."""
-    if not (folder / "record.json").is_file():
-        return False
-    cfg, _ = composed_search(overrides)
-    record = FinishedSearch(folder).record
-    return record["configuration"] == resolved(cfg) and record.get("policy_sha256") == policy_sha256(cfg)
-
-
 def composed_search(overrides: Overrides) -> tuple[DictConfig, Mapping[str, str]]:
     """The configuration of a search, and what its groups were chosen to be."""
     cfg = hydra.compose("config", [*overrides, "tracker=none"], return_hydra_config=True)
-    choices = cfg.hydra.runtime.choices
+    choices = dict(cfg.hydra.runtime.choices)
     with open_dict(cfg):
         del cfg["hydra"]
     return cfg, choices
-
-
-def _search(overrides: Overrides, folder: Path, report: PartReport) -> bool:
-    """Search unless the folder has the record of a search with this configuration; returns whether it searched."""
-    if _is_kept(folder, overrides):
-        return False
-    cfg, choices = composed_search(overrides)
-    problem = make_problem(cfg)
-    result = construct(cfg, "agent")(seed=cfg.seed).search(problem, construct(cfg, "budget"), report)
-    if result.is_interrupted:
-        raise KeyboardInterrupt
-    record = make_record(cfg, problem, problem.simulation(result.strategy), result, choices=choices)
-    files = RunFolder(folder)
-    write_found(files, result)
-    files.write_json("record.json", record.to_dict())  # last: a folder that has one is complete
-    return True
