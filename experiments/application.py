@@ -128,7 +128,8 @@ def with_topology_files(argument: str) -> str:
 
 def write_failure(error: Exception) -> None:
     """Leave the reason in the run folder, for those who find it there without a finished record."""
-    if isinstance(error, OccupiedFolderError):  # whose folder it is not
+    is_occupied = isinstance(error, OccupiedFolderError)  # by another run
+    if is_occupied or HydraConfig.get().output_subdir is None:  # or it is no run folder
         return
     folder = Path(HydraConfig.get().runtime.output_dir)
     sentence = sentence_for(error) or f"{type(error).__name__}: {error}"
