@@ -164,7 +164,11 @@ def sentence_for(error: BaseException) -> str | None:
             return _unknown_key(cause)
         if isinstance(cause, OmegaConfBaseException):
             error = cause
-        return " ".join(str(error).split())
+        sentence = " ".join(str(error).split())
+        unsaid = re.match(r"You must specify '(\w+)'.*Available options: (.*)", sentence)
+        if unsaid:
+            return f"say which {unsaid[1]}: {unsaid[1]}=NAME, one of {', '.join(unsaid[2].split())}"
+        return sentence
     if isinstance(error, OmegaConfBaseException):
         return str(error).splitlines()[0] + (f" ({error.full_key})" if error.full_key else "")
     if isinstance(error, OSError):
