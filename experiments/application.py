@@ -128,7 +128,8 @@ def with_topology_files(argument: str) -> str:
 
 def write_failure(error: Exception) -> None:
     """Leave the reason in the run folder, for those who find it there without a finished record."""
-    if isinstance(error, OccupiedFolderError):  # whose folder it is not
+    is_occupied = isinstance(error, OccupiedFolderError)  # by another run
+    if is_occupied or HydraConfig.get().output_subdir is None:  # or it is no run folder
         return
     folder = Path(HydraConfig.get().runtime.output_dir)
     sentence = sentence_for(error) or f"{type(error).__name__}: {error}"
@@ -163,7 +164,11 @@ def sentence_for(error: BaseException) -> str | None:
             return _unknown_key(cause)
         if isinstance(cause, OmegaConfBaseException):
             error = cause
-        return " ".join(str(error).split())
+        sentence = " ".join(str(error).split())
+        unsaid = re.match(r"You must specify '(\w+)'.*Available options: (.*)", sentence)
+        if unsaid:
+            return f"say which {unsaid[1]}: {unsaid[1]}=NAME, one of {', '.join(unsaid[2].split())}"
+        return sentence
     if isinstance(error, OmegaConfBaseException):
         return str(error).splitlines()[0] + (f" ({error.full_key})" if error.full_key else "")
     if isinstance(error, OSError):

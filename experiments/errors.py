@@ -20,6 +20,14 @@ class OccupiedFolderError(ValueError):
         super().__init__(f"'{folder}' holds a run with {key}={there}, not {here}; choose another folder")
 
 
+class DamagedFolderError(ValueError):
+    """A run folder has a file of an earlier attempt that is not what run.py writes."""
+
+    def __init__(self, path: Path, error: Exception) -> None:
+        self.path, self.error = path, error
+        super().__init__(f"'{path}' is damaged ({error}); delete the folder, or choose another")
+
+
 class ResumeError(ValueError):
     """A folder that ``resume`` names cannot be resumed."""
 

@@ -34,8 +34,10 @@ SETTINGS = ("hydra", "defaults")
 FOOTER = """\
 -m runs every combination of values separated by commas: KEY=A,B.
 hydra.run.dir=FOLDER says where the files go (of -m: hydra.sweep.dir).
---cfg job prints the configuration without running; --hydra-help lists Hydra's own options.
-A group with a name behind it shows the keys of that choice: python experiments/{name}.py GROUP=NAME --help"""
+--cfg job prints the configuration without running; --hydra-help lists Hydra's own options."""
+GROUP_FOOTER = (
+    "A group with a name behind it shows the keys of that choice: python experiments/{name}.py GROUP=NAME --help"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +91,7 @@ def help_page(config_name: str, overrides: Sequence[str]) -> RenderableType:
     heading = Heading.of(own)
     name = re.sub(r"^config$", "run", config_name)
     parts: list[RenderableType] = [
-        Text(f"python experiments/{name}.py [GROUP=NAME] [KEY=VALUE] ...\n"),
+        Text(f"python experiments/{name}.py {'[GROUP=NAME] ' if choices else ''}[KEY=VALUE] ...\n"),
         Text(heading.sentence + "\n"),
         title("Examples"),
         Text("".join(f"  {example}\n" for example in heading.examples)),
@@ -104,7 +106,7 @@ def help_page(config_name: str, overrides: Sequence[str]) -> RenderableType:
             known = comments(read(folders, group, choice))
             known = {f"{group}.{key}": comment for key, comment in known.items()} | said
             parts.append(section(f"Keys of {group}={choice}", keys({group: values[group]}, known, name=choice)))
-    return Group(*parts, Text(FOOTER.format(name=name)))
+    return Group(*parts, Text(FOOTER), Text(GROUP_FOOTER.format(name=name) if choices else ""))
 
 
 def command_text(config_name: str) -> str:

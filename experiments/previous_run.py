@@ -10,13 +10,16 @@ from typing import Any
 import numpy as np
 
 from agents.ledger import CurvePoint, Earlier
-from experiments.errors import OccupiedFolderError
+from experiments.errors import DamagedFolderError, OccupiedFolderError
 from experiments.run_folder import FAILURE
 from sim.problem import Problem
 from sim.strategy import Strategy
 
 UNIMPORTANT = ("tracker", "interrupted", "resume")
 """Keys of the configuration that do not change what a search finds."""
+
+UNREADABLE = (ValueError, KeyError, TypeError, AttributeError)
+"""What reading a file of another form raises."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,14 +42,18 @@ class PreviousRun:
 
         Raises:
             OccupiedFolderError: the folder holds a run of another configuration.
+            DamagedFolderError: its record cannot be read.
         """
         for draft in [*folder.glob(".*.tmp"), folder / FAILURE]:
             draft.unlink(missing_ok=True)
+        path = folder / "record.json"
         try:
-            record = json.loads((folder / "record.json").read_text())
+            record = json.loads(path.read_text())
+            there = _flat(_important(record["configuration"]))
         except FileNotFoundError:
             return None
-        there = _flat(_important(record["configuration"]))
+        except UNREADABLE as error:
+            raise DamagedFolderError(path, error) from error
         here = _flat(_important(json.loads(json.dumps(configuration))))
         for key in [*there, *here]:
             if there.get(key, "nothing") != here.get(key, "nothing"):
@@ -68,12 +75,17 @@ class PreviousRun:
 
         Raises:
             SimError: the strategy is not one of the problem.
+            DamagedFolderError: the curve cannot be read.
         """
         if not (self.folder / "strategy.json").is_file() or not (self.folder / "curve.csv").is_file():
             return None
-        with (self.folder / "curve.csv").open(newline="") as file:
-            rows = list(csv.DictReader(file))
-        points = [CurvePoint(int(row["simulations"]), float(row["seconds"]), float(row["best_ms"])) for row in rows]
+        path = self.folder / "curve.csv"
+        try:
+            with path.open(newline="") as file:
+                rows = list(csv.DictReader(file))
+            points = [CurvePoint(int(row["simulations"]), float(row["seconds"]), float(row["best_ms"])) for row in rows]
+        except UNREADABLE as error:
+            raise DamagedFolderError(path, error) from error
         return Earlier(
             strategy=Strategy.load(self.folder / "strategy.json", problem.graph, problem.topology),
             # Killed between two of its files, a search has a curve that is ahead of its record.

@@ -243,6 +243,15 @@ def test_number_of_labels_must_be_that_of_timelines(timeline_json: Path, draw: D
     assert (outcome.code, outcome.stderr) == (2, "error: labels: give one for each timeline; there are 1, not 2\n")
 
 
+def test_a_refusal_leaves_nothing_in_the_working_directory(
+    draw: Draw, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    draw("timeline=missing.json")
+
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("number", ["-1", "1.5", "true", "many"])
 def test_number_of_connections_must_be_whole(number: str, timeline_json: Path, draw: Draw) -> None:
     outcome = draw(f"timeline={timeline_json}", f"num_connections={number}")

@@ -76,7 +76,7 @@ def test_unknown_figure_is_refused(call: Reproduce, capfd: pytest.CaptureFixture
 def test_a_figure_must_be_named(call: Reproduce, capfd: pytest.CaptureFixture[str]) -> None:
     assert call() == 2
 
-    expected = f"error: You must specify 'figure', e.g, figure=<OPTION> Available options: {' '.join(FIGURES)}\n"
+    expected = f"error: say which figure: figure=NAME, one of {', '.join(FIGURES)}\n"
     assert capfd.readouterr().err == expected
 
 

@@ -89,6 +89,28 @@ def test_folder_of_another_configuration_is_refused(search: Any) -> None:
     assert not (folder / "failure.json").exists()
 
 
+@pytest.mark.parametrize("written", ['{"model": ', "[]", "{}", "null"])
+def test_damaged_record_is_one_sentence(written: str, search: Any) -> None:
+    folder = search("agent=random").folder
+    (folder / "record.json").write_text(written)
+    again = search("agent=random", f"hydra.run.dir={folder}")
+
+    assert again.code == 2
+    assert again.stderr.startswith(f"error: '{folder}/record.json' is damaged (")
+    assert again.stderr.endswith("); delete the folder, or choose another\n")
+
+
+def test_damaged_curve_is_one_sentence(search: Any) -> None:
+    folder = search("agent=random").folder
+    as_if_killed(folder)
+    (folder / "curve.csv").write_text("simulations,seconds,best_ms\none,0.1,2.0\n")
+    again = search("agent=random", f"hydra.run.dir={folder}", "interrupted=continue")
+
+    reason = "invalid literal for int() with base 10: 'one'"
+    message = f"error: '{folder}/curve.csv' is damaged ({reason}); delete the folder, or choose another\n"
+    assert (again.code, again.stderr) == (2, message)
+
+
 def test_interrupted_search_goes_on_from_its_best_if_asked(search: Any, resume: Resume) -> None:
     folder = search("agent=mcmc").folder
     found = read(folder / "record.json")
