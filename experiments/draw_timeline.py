@@ -19,6 +19,8 @@ from experiments.run_folder import RunFolder, write_whole
 from experiments.scene import scene_figure, svg_text
 from experiments.stored_timeline import load_timeline
 
+ENDINGS = (".html", ".svg", ".png")
+
 
 @application("draw_timeline")  # @hydra.main: what completion in fish looks for
 def main(cfg: DictConfig) -> None:
@@ -34,6 +36,8 @@ def main(cfg: DictConfig) -> None:
     if type(num_connections) is not int or num_connections < 0:
         raise OptionError("num_connections", f"{num_connections!r} is not a whole number from 0 on")
     output = Path(str(options["output"])) if options["output"] is not None else paths[0].with_name("timeline.html")
+    if output.suffix not in ENDINGS:
+        raise OptionError("output", f"'{output}' does not end with {', '.join(ENDINGS[:-1])} or {ENDINGS[-1]}")
     timelines = [load_timeline(path, label=label) for path, label in zip(paths, labels, strict=True)]
     if output.suffix == ".svg":
         write_whole(output, svg_text(gantt_scene(timelines, num_connections=num_connections)))

@@ -11,6 +11,7 @@ from typing import Any
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 import numpy as np
+from hydra.utils import get_object
 from omegaconf import DictConfig
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
@@ -19,7 +20,7 @@ from agents.budget import Budget
 from agents.policy_file import save_policy
 from agents.pretraining import Pretraining, Schooling
 from experiments.application import application
-from experiments.construct import check_options, construct, resolved
+from experiments.construct import check_options, construct, keywords, resolved
 from experiments.errors import OptionError
 from experiments.instances import Instance, Instances
 from experiments.run_folder import RunFolder
@@ -95,6 +96,9 @@ def _instance(entry: dict[str, Any]) -> Instance:
 def main(cfg: DictConfig) -> None:
     """Train until the time is over."""
     options, folder = resolved(cfg), RunFolder()
+    agent = cfg.agent["_target_"]
+    if "network" not in keywords(get_object(agent)):
+        raise OptionError("agent", f"{agent} has no network to train; agent=zero_shot has")
     for key in ("seconds", "save_every_s"):
         if not (isinstance(options[key], int | float) and options[key] > 0):
             raise OptionError(key, f"{options[key]!r} is not a positive number")

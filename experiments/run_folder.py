@@ -72,5 +72,9 @@ def draft(path: Path) -> Iterator[Path]:
     try:
         yield unfinished
         unfinished.replace(path)
+    except OSError as error:
+        if error.filename == str(unfinished):  # which says nothing to the user
+            error.filename = str(path)
+        raise
     finally:
         unfinished.unlink(missing_ok=True)

@@ -243,6 +243,20 @@ def test_number_of_labels_must_be_that_of_timelines(timeline_json: Path, draw: D
     assert (outcome.code, outcome.stderr) == (2, "error: labels: give one for each timeline; there are 1, not 2\n")
 
 
+def test_other_endings_are_refused(timeline_json: Path, draw: Draw, tmp_path: Path) -> None:
+    outcome = draw(f"timeline={timeline_json}", f"output={tmp_path}/picture.pdf")
+
+    message = f"error: output: '{tmp_path}/picture.pdf' does not end with .html, .svg or .png\n"
+    assert (outcome.code, outcome.stderr) == (2, message)
+
+
+def test_output_in_a_missing_folder_is_named(timeline_json: Path, draw: Draw, tmp_path: Path) -> None:
+    outcome = draw(f"timeline={timeline_json}", f"output={tmp_path}/missing/picture.svg")
+
+    message = f"error: cannot use '{tmp_path}/missing/picture.svg': No such file or directory\n"
+    assert (outcome.code, outcome.stderr) == (2, message)
+
+
 def test_a_refusal_leaves_nothing_in_the_working_directory(
     draw: Draw, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

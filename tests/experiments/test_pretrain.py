@@ -62,6 +62,7 @@ def test_no_more_devices_are_drawn_than_the_topology_has() -> None:
 @pytest.mark.parametrize(
     ("override", "message"),
     [
+        ("agent=mcmc", "error: agent: agents.mcmc.Mcmc has no network to train; agent=zero_shot has"),
         ("seconds=0", "error: seconds: 0 is not a positive number"),
         ("instances.syncs=[rings]", "error: instances.syncs: 'rings' is none of ring, parameter_server, "),
         ("instances.held_out=vgg", "error: instances.held_out: 'vgg' is none of alexnet, inception, resnet, "),
