@@ -100,10 +100,12 @@ class Archive:
             OptionError: as for ``searches``.
         """
         folders = [self.folder / "searches" / _file_name(overrides) for overrides in searches]
-        return [
+        found = [
             FinishedSearch(folder) if self._is_kept(folder, overrides) else None
             for overrides, folder in zip(searches, folders, strict=True)
         ]
+        self._num_found += sum(search is not None for search in found)
+        return found
 
     def measurements(
         self, measure: Callable[..., Mapping[str, Any]], settings: Sequence[Mapping[str, Any]]

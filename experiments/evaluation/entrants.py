@@ -23,11 +23,11 @@ ALLOWED = ("agent", "space")
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What was spent on a policy before the search.
+    """What was spent on a policy before the search, on all trainings that it went through.
 
     Attributes:
-        seconds: wall-clock time of the training.
-        simulations: strategies priced in it, by teachers and in episodes.
+        seconds: wall-clock time of the trainings, and of the teacher where it solved problems beforehand.
+        simulations: strategies priced, by the teacher and in episodes; what two trainings learned from counts twice.
     """
 
     seconds: float = 0.0
@@ -40,10 +40,16 @@ class Cost:
         Raises:
             PolicyFileError: the file is missing, or no policy.
         """
-        if policy is None:
-            return cls()
-        spent = read_about(Path(policy))["training"]["spent"]
-        return cls(float(spent["seconds"]), int(spent["simulations"]) + int(spent["decisions"]))
+        training = read_about(Path(policy))["training"] if policy is not None else None
+        seconds, simulations = 0.0, 0
+        while training:
+            spent = training["spent"]
+            seconds += spent["seconds"]
+            if training.get("options", {}).get("lessons"):
+                seconds += spent["teacher_seconds"]
+            simulations += spent["simulations"] + spent["decisions"]
+            training = training.get("before")
+        return cls(seconds, simulations)
 
 
 @dataclass(frozen=True, slots=True)

@@ -37,7 +37,7 @@ def standings_tables(evaluation: Evaluation, standings: Standings) -> Group:
 
 def _table(title: str, headings: Sequence[str]) -> Table:
     table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, pad_edge=False, padding=0)
-    table.add_column("contestant", overflow="fold")
+    table.add_column("contestant", no_wrap=True)
     for heading in headings:
         table.add_column(heading, justify="right", no_wrap=True)
     return table
@@ -60,7 +60,7 @@ def _problems_table(title: str, rows: Sequence[Row]) -> Table:
     table = _table(title, models)
     for name in dict.fromkeys(row["contestant"] for row in rows):
         own = {row["model"]: row for row in rows if row["contestant"] == name}
-        table.add_row(name, *(_figure(own[model], "speedup", 3) if model in own else MISSING for model in models))
+        table.add_row(name, *(f"{own[model]['speedup']:.4f}" if model in own else MISSING for model in models))
     return table
 
 

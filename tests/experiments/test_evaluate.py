@@ -104,8 +104,10 @@ def outcome(tmp_path_factory: pytest.TempPathFactory) -> Outcome:
 def policy(tmp_path: Path) -> Path:
     """An untrained network in a file, said to have cost something."""
     path = tmp_path / "without_alexnet.safetensors"
-    spent = {"seconds": 12.5, "simulations": 300, "decisions": 40}
-    save_policy(GraphNetwork(width=8, num_rounds=1, prior=2.0), path, training={"spent": spent})
+    first = {"spent": {"seconds": 2.5, "simulations": 100, "decisions": 10}}
+    spent = {"seconds": 8.0, "simulations": 200, "decisions": 30, "teacher_seconds": 2.0}
+    training = {"spent": spent, "options": {"lessons": "folder"}, "before": first}
+    save_policy(GraphNetwork(width=8, num_rounds=1, prior=2.0), path, training=training)
     return path
 
 
