@@ -91,7 +91,7 @@ class Lessons:
 
 
 class Curriculum:
-    """Draws from solved problems, each once before any of its kind comes again.
+    """Draws from solved problems, each once before any of its kind comes again; new ones may be added meanwhile.
 
     Args:
         lessons: the folder.
@@ -104,22 +104,26 @@ class Curriculum:
 
     def __init__(self, lessons: Lessons, instances: Instances, rng: np.random.Generator) -> None:
         self._lessons, self._instances, self._rng = lessons, instances, rng
-        known = lessons.read()
-        self._kinds = {
-            True: [solved for solved in known if solved.instance.model is None],
-            False: [solved for solved in known if solved.instance.model in instances.models],
-        }
-        if not any(self._kinds.values()):
-            raise OptionError("lessons", "none of them is of a model that may be drawn")
+        self._known: list[Solved] = []
         self._waiting: dict[bool, list[Solved]] = {True: [], False: []}
+        if not self._all(is_generated=True) and not self._all(is_generated=False):
+            raise OptionError("lessons", "none of them is of a model that may be drawn")
 
     def draw(self) -> tuple[Problem, Solution]:
         """The next problem, with its solution."""
         is_generated = self._instances.is_generated(self._rng)
-        if not self._kinds[is_generated]:
+        if not self._waiting[is_generated] and not self._all(is_generated=is_generated):
             is_generated = not is_generated
-        waiting, all_of_kind = self._waiting[is_generated], self._kinds[is_generated]
-        if not waiting:
-            waiting += [all_of_kind[number] for number in self._rng.permutation(len(all_of_kind)).tolist()]
-        solved = waiting.pop()
+        if not self._waiting[is_generated]:
+            everything = self._all(is_generated=is_generated)
+            self._waiting[is_generated] = [everything[k] for k in self._rng.permutation(len(everything)).tolist()]
+        solved = self._waiting[is_generated].pop()
         return self._lessons.problem(solved), solved.solution
+
+    def _all(self, *, is_generated: bool) -> list[Solved]:
+        """Those in the folder now that may be drawn; those that were there before are the same objects."""
+        self._known += self._lessons.read()[len(self._known) :]
+        share, models = self._instances.generated_share, self._instances.models
+        if is_generated:
+            return [solved for solved in self._known if share > 0 and solved.instance.model is None]
+        return [solved for solved in self._known if share < 1 and solved.instance.model in models]
