@@ -15,6 +15,24 @@ from envs.config_table import Floats
 from envs.observation import GraphObservation
 from envs.vector import SoapVectorEnv
 from sim.problem import Problem
+from sim.strategy import Strategy
+
+
+@dataclass(frozen=True, slots=True)
+class Solution:
+    """What a teacher found.
+
+    Attributes:
+        choices: index of each operator's config.
+        cost_ns: of the strategy.
+        simulations: what the teacher spent.
+        seconds: what it took.
+    """
+
+    choices: tuple[int, ...]
+    cost_ns: int
+    simulations: int
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,16 +42,14 @@ class Lesson:
     Attributes:
         env: its episodes.
         facts: what all of their states have in common.
-        choices: (N,) index of each operator's config in the strategy that the teacher found.
-        speedup: of that strategy over data parallelism.
-        simulations: what the teacher spent.
+        solution: the teacher's.
+        speedup: of that over data parallelism.
     """
 
     env: SoapVectorEnv
     facts: Tensors
-    choices: NDArray[np.int64]
+    solution: Solution
     speedup: float
-    simulations: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +76,8 @@ class Imitation:
         teacher: makes a search of its seed.
         simulations: its budget on each problem.
         noise: share of the steps that are random.
+        midway: share of the lessons whose episodes start where some operators have the teacher's configs already; the
+            others start from data parallelism.
         num_envs: episodes of a lesson, side by side.
         batch_size: decisions in a minibatch.
         learning_rate: Adam's.
@@ -73,6 +91,7 @@ class Imitation:
         teacher: Callable[..., Agent],
         simulations: int,
         noise: float,
+        midway: float,
         num_envs: int,
         batch_size: int,
         learning_rate: float,
@@ -81,14 +100,21 @@ class Imitation:
     ) -> None:
         if not 0 <= noise < 1:
             raise AgentError(f"noise must be at least 0 and below 1, not {noise}")
+        if not 0 <= midway <= 1:
+            raise AgentError(f"midway must be between 0 and 1, not {midway}")
         self._teacher, self._budget, self._seed = teacher, Budget(simulations=simulations), seed
-        self.noise, self.num_envs, self.batch_size = noise, num_envs, batch_size
+        self.noise, self.midway, self.num_envs, self.batch_size = noise, midway, num_envs, batch_size
         self.learning_rate, self.max_gradient_norm = learning_rate, max_gradient_norm
         self._rng = np.random.default_rng(seed)
 
-    def prepare(self, problem: Problem) -> Lesson:
+    def solve(self, problem: Problem) -> Solution:
         """Let the teacher search the problem, whose space must be enumerable."""
         result = self._teacher(seed=self._seed).search(problem, self._budget)
+        choices = tuple(problem.space.index(*pair) for pair in enumerate(result.strategy.configs))
+        return Solution(choices, result.cost_ns, result.simulations, round(result.seconds, 3))
+
+    def prepare(self, problem: Problem, solution: Solution) -> Lesson:
+        """Make a lesson of a solved problem."""
         env = SoapVectorEnv(
             num_envs=self.num_envs,
             problem=problem,
@@ -97,8 +123,7 @@ class Imitation:
         )
         assert isinstance(env.observation, GraphObservation)
         facts = {name: torch.as_tensor(array) for name, array in env.observation.static.items()}
-        choices = np.array([problem.space.index(*pair) for pair in enumerate(result.strategy.configs)])
-        return Lesson(env, facts, choices, problem.data_parallel_ns / result.cost_ns, result.simulations)
+        return Lesson(env, facts, solution, problem.data_parallel_ns / solution.cost_ns)
 
     def optimizer(self, network: GraphNetwork) -> torch.optim.Optimizer:
         """What ``teach`` wants, to be kept from lesson to lesson."""
@@ -123,10 +148,10 @@ class Imitation:
 
     def _episodes(self, lesson: Lesson) -> tuple[Tensors, torch.Tensor]:
         """All observations of an episode in each environment, and the teacher's configs."""
-        observation, _ = lesson.env.reset()
+        observation, _ = lesson.env.reset(options={"strategy": self._start(lesson)})
         seen: list[dict[str, Floats]] = []
         targets: list[NDArray[np.int64]] = []
-        for choice in lesson.choices.tolist():
+        for choice in lesson.solution.choices:
             masks = lesson.env.action_masks()
             seen.append(observation)
             targets.append(np.full(self.num_envs, choice))
@@ -135,3 +160,14 @@ class Imitation:
             observation, *_ = lesson.env.step(actions)
         stacked = {name: torch.as_tensor(np.concatenate([one[name] for one in seen])) for name in seen[0]}
         return stacked, torch.as_tensor(np.concatenate(targets))
+
+    def _start(self, lesson: Lesson) -> Strategy | None:
+        """Data parallelism, or, in a share of the lessons, a strategy between that and the teacher's."""
+        if self._rng.random() >= self.midway:
+            return None
+        problem, space = lesson.env.mdp.problem, lesson.env.mdp.space
+        is_taught = self._rng.random(len(problem.graph)) < self._rng.random()
+        configs = list(problem.data_parallel.configs)
+        for operator in np.flatnonzero(is_taught).tolist():
+            configs[operator] = space.config(operator, lesson.solution.choices[operator])
+        return Strategy(problem.graph, problem.topology, configs)

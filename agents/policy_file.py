@@ -14,6 +14,9 @@ from agents.graph_network import FEATURES, GraphNetwork
 
 FORMAT_VERSION = 1
 
+ROOT = Path(__file__).resolve().parents[1]
+"""Of the repository."""
+
 
 def save_policy(network: GraphNetwork, path: Path, *, training: Mapping[str, Any]) -> None:
     """Write ``path`` (.safetensors) and the JSON of the same name, under temporary names first.
@@ -44,10 +47,13 @@ def save_policy(network: GraphNetwork, path: Path, *, training: Mapping[str, Any
 def load_policy(path: str | Path) -> GraphNetwork:
     """The network that ``save_policy`` wrote.
 
+    Args:
+        path: ends in .safetensors; see ``found``.
+
     Raises:
         PolicyFileError: a file is missing or not a policy, or was trained on other features than there are now.
     """
-    path = Path(path)
+    path = found(path)
     about = read_about(path)
     features = {name: list(own) for name, own in FEATURES.items()}
     if about.get("features") != features:
@@ -58,6 +64,15 @@ def load_policy(path: str | Path) -> GraphNetwork:
     except (KeyError, TypeError, ValueError, RuntimeError, OSError, SafetensorError) as error:
         raise PolicyFileError(path, f"does not hold the weights of a GraphNetwork ({error})") from error
     return network
+
+
+def found(path: str | Path) -> Path:
+    """The path itself, or, where there is no such file, one of the same name from the root of the repository on.
+
+    So ``experiments/policies/without_nmt.safetensors`` is found from any working directory.
+    """
+    here, there = Path(path), ROOT / path
+    return there if there.exists() and not here.exists() else here
 
 
 def read_about(path: Path) -> dict[str, Any]:

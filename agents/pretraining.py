@@ -10,7 +10,7 @@ import torch
 
 from agents.errors import AgentError
 from agents.graph_network import GraphNetwork
-from agents.imitation import Imitation, Lesson
+from agents.imitation import Imitation, Lesson, Solution
 from agents.policy_file import load_policy
 from agents.torch_threads import torch_threads
 from sim.problem import Problem
@@ -25,10 +25,11 @@ class Schooling:
 
     Attributes:
         seconds: since it began.
-        problems: that the teacher has searched.
+        problems: that were solved for it by the teacher, now or before.
         lessons: that were taught, each as often as it was.
         decisions: that were learned from.
-        simulations: that the teacher spent; those of the episodes are as many as the decisions.
+        simulations: that the teacher spent on these; those of the episodes are as many as the decisions.
+        teacher_seconds: that it took for them.
         loss: running average of the cross-entropy in nats, each before it was learned from.
         agreement: running average of the share of decisions in which the network's first choice was the teacher's.
         teacher_speedup: geometric mean of the teacher's speed-ups over data parallelism.
@@ -39,6 +40,7 @@ class Schooling:
     lessons: int
     decisions: int
     simulations: int
+    teacher_seconds: float
     loss: float
     agreement: float
     teacher_speedup: float
@@ -55,6 +57,9 @@ class Pretraining:
         num_lessons: that are kept; the oldest is forgotten first.
         num_threads: of torch.
         seed: of the network's weights, and of what is taught when.
+
+    Attributes:
+        imitation: what prepares and teaches lessons.
     """
 
     def __init__(
@@ -73,44 +78,57 @@ class Pretraining:
                 raise AgentError(f"pretraining.{name} must be at least 1, not {count}")
         torch.manual_seed(seed)
         self.network = load_policy(policy) if policy else network()
-        self._imitation = imitation(seed=seed)
-        self._optimizer = self._imitation.optimizer(self.network)
+        self.imitation = imitation(seed=seed)
+        self._optimizer = self.imitation.optimizer(self.network)
         self._rng, self._period, self._num_threads = np.random.default_rng(seed), lessons_per_problem, num_threads
         self._lessons: deque[Lesson] = deque(maxlen=num_lessons)
 
-    def run(self, draw: Callable[[], Problem], seconds: float, report: Callable[[Schooling], None]) -> Schooling:
-        """Prepare and teach until the time is over.
+    def run(
+        self,
+        draw: Callable[[], tuple[Problem, Solution | None]],
+        seconds: float,
+        report: Callable[[Schooling], None],
+    ) -> Schooling:
+        """Prepare and teach until the time is over; the learning rate falls linearly to 0.
 
         Args:
-            draw: makes the next problem.
+            draw: makes the next problem, with its solution if the teacher has found one before.
             seconds: wall-clock time.
             report: is told after every lesson; what it spends counts.
         """
-        began = time.perf_counter()
-        problems, lessons, decisions, simulations, log_speedup = 0, 0, 0, 0, 0.0
+        began, lessons, decisions = time.perf_counter(), 0, 0
+        solutions: dict[int, tuple[Solution, float]] = {}
         averages = np.zeros(2)
         with torch_threads(self._num_threads):
             while True:
                 if lessons % self._period == 0:
-                    lesson = self._imitation.prepare(draw())
+                    lesson = self._prepared(*draw())
+                    solutions[id(lesson.solution)] = lesson.solution, lesson.speedup
                     self._lessons.append(lesson)
-                    problems, simulations = problems + 1, simulations + lesson.simulations
-                    log_speedup += float(np.log(lesson.speedup))
+                self._slow_down(1 - (time.perf_counter() - began) / seconds)
                 lesson = self._lessons[int(self._rng.integers(len(self._lessons)))]
-                marks = self._imitation.teach(self.network, self._optimizer, lesson)
+                marks = self.imitation.teach(self.network, self._optimizer, lesson)
                 keep = min(MEMORY, lessons / (lessons + 1))
                 averages = keep * averages + (1 - keep) * np.array([marks.loss, marks.agreement])
-                lessons, decisions = lessons + 1, decisions + self._imitation.num_envs * len(lesson.choices)
+                lessons, decisions = lessons + 1, decisions + self.imitation.num_envs * len(lesson.solution.choices)
                 now = Schooling(
                     seconds=time.perf_counter() - began,
-                    problems=problems,
+                    problems=len(solutions),
                     lessons=lessons,
                     decisions=decisions,
-                    simulations=simulations,
+                    simulations=sum(solution.simulations for solution, _ in solutions.values()),
+                    teacher_seconds=sum(solution.seconds for solution, _ in solutions.values()),
                     loss=float(averages[0]),
                     agreement=float(averages[1]),
-                    teacher_speedup=float(np.exp(log_speedup / problems)),
+                    teacher_speedup=float(np.exp(np.mean([np.log(speedup) for _, speedup in solutions.values()]))),
                 )
                 report(now)
                 if now.seconds >= seconds:
                     return now
+
+    def _prepared(self, problem: Problem, solution: Solution | None) -> Lesson:
+        return self.imitation.prepare(problem, solution or self.imitation.solve(problem))
+
+    def _slow_down(self, left: float) -> None:
+        for group in self._optimizer.param_groups:
+            group["lr"] = self.imitation.learning_rate * max(0.0, left)

@@ -1,6 +1,7 @@
 """ZeroShot: a policy decides on a problem that it has never seen, and learns nothing."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 import torch
@@ -13,26 +14,33 @@ from agents.ledger import Ledger
 from agents.policy_file import load_policy
 from agents.torch_threads import torch_threads
 from envs.arguments import make_mdp
-from envs.config_table import Floats
 from envs.decisions import Visit
-from envs.observation import GraphObservation
+from envs.observation import Arrays, GraphObservation
 from envs.vector import StrategyVectorEnv
 from sim.problem import Problem
 from sim.space import SoapSpace
+from sim.strategies import start_strategy
+from sim.strategy import Strategy
 
 
 class ZeroShot(Agent):
     """Lets a policy decide in Soap-v0, first always for its favourite config, then for what it draws.
 
-    Every state that an episode passes through is a strategy, and the best of them is the result.
+    Named strategies are priced first, at a simulation each. The first episode of favourites starts from data
+    parallelism, the next ones from the best strategy so far, as long as they find a better one; then come episodes
+    that are drawn, from the best again. Every state that an episode passes through is a strategy, and the best of all
+    is the result.
 
     Args:
         policy: a file that ``experiments/pretrain.py`` wrote; None takes ``network`` as it is before training, which
             with a ``prior`` is greedy in the estimated time of the candidates.
         network: used only where there is no file.
-        episodes: that are drawn, after the first, rounded up to a multiple of ``num_envs``; None goes on until the
+        known: names of strategies (``sim.strategies``) that are priced beside data parallelism.
+        refine: whether episodes of favourites start from the best strategy after the first.
+        episodes: that are drawn, after these, rounded up to a multiple of ``num_envs``; None goes on until the
             budget is spent.
-        num_envs: of these at a time.
+        temperature: divides the policy's logits before drawing.
+        num_envs: drawn episodes at a time.
         aligned_only: see ``ActorCritic``.
         num_threads: of the environment and of torch; 1 gives equal results on any number of cores.
         seed: of the draws.
@@ -43,7 +51,10 @@ class ZeroShot(Agent):
         *,
         policy: str | None,
         network: Callable[[], GraphNetwork],
+        known: Sequence[str],
+        refine: bool,
         episodes: int | None,
+        temperature: float,
         num_envs: int,
         aligned_only: bool,
         num_threads: int,
@@ -55,8 +66,11 @@ class ZeroShot(Agent):
                 raise AgentError(f"agent.{name} must be positive, not {value}")
         if episodes is not None and episodes < 0:
             raise AgentError(f"agent.episodes must be at least 0, not {episodes}")
-        self._policy, self._network, self.episodes = policy, network, episodes
-        self.num_envs, self.aligned_only, self.num_threads = num_envs, aligned_only, num_threads
+        if not temperature > 0:
+            raise AgentError(f"agent.temperature must be positive, not {temperature}")
+        self._policy, self._network, self.known, self.refine = policy, network, list(known), refine
+        self.episodes, self.temperature, self.num_envs = episodes, temperature, num_envs
+        self.aligned_only, self.num_threads = aligned_only, num_threads
 
     def run(self, problem: Problem, ledger: Ledger) -> None:
         """Decide until all episodes are over or the ledger ends it."""
@@ -69,30 +83,42 @@ class ZeroShot(Agent):
             StrategyVectorEnv(mdp, lambda _: observation, num_envs=count, num_threads=self.num_threads)
             for count in (1, self.num_envs)
         )
+        rng, drawn = np.random.default_rng(self.seed), 0
+        mdp.start()
+        for name in self.known:
+            mdp.start(start_strategy(name, problem, rng))
         with torch_threads(self.num_threads), torch.no_grad():
             torch.manual_seed(self.seed)
             network = load_policy(self._policy) if self._policy else self._network()
             encoding = network.encode({name: torch.as_tensor(array) for name, array in observation.static.items()})
-            _play(network, encoding, one, None)
-            rng, drawn = np.random.default_rng(self.seed), 0
+            decide = partial(_chosen, network, encoding, self.temperature)
+            _play(one, None, decide)
+            before_ns = None
+            while self.refine and ledger.best_ns != before_ns:
+                before_ns = ledger.best_ns
+                _play(one, ledger.best_strategy, decide)
             while self.episodes is None or drawn < self.episodes:
-                _play(network, encoding, many, rng)
+                _play(many, ledger.best_strategy if self.refine else None, partial(decide, rng=rng))
                 drawn += self.num_envs
 
 
-def _play(network: GraphNetwork, encoding: Encoding, env: StrategyVectorEnv, rng: np.random.Generator | None) -> None:
-    """One episode in each environment; without ``rng`` the favourite is taken."""
-    observation, _ = env.reset()
+def _play(env: StrategyVectorEnv, start: Strategy | None, decide: Callable[[Arrays], NDArray[np.int64]]) -> None:
+    """One episode in each environment."""
+    observation, _ = env.reset(options={"strategy": start})
     for _ in range(env.mdp.decisions.num_steps):
-        observation, *_ = env.step(_chosen(network, encoding, observation, rng))
+        observation, *_ = env.step(decide(observation))
 
 
 def _chosen(
-    network: GraphNetwork, encoding: Encoding, observation: dict[str, Floats], rng: np.random.Generator | None
+    network: GraphNetwork,
+    encoding: Encoding,
+    temperature: float,
+    observation: Arrays,
+    rng: np.random.Generator | None = None,
 ) -> NDArray[np.int64]:
-    """(S,) actions."""
+    """(S,) actions; without ``rng`` the favourites."""
     logits = network(encoding, {name: torch.as_tensor(array) for name, array in observation.items()})[0].numpy()
     # The largest of logits with Gumbel noise is a draw from their softmax.
-    noise = 0 if rng is None else rng.gumbel(size=logits.shape)
+    noise = 0 if rng is None else temperature * rng.gumbel(size=logits.shape)
     chosen: NDArray[np.int64] = (logits + noise).argmax(axis=1)
     return chosen

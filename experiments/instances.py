@@ -23,6 +23,7 @@ class Instance:
         topology: name.
         num_devices: the first devices of the topology.
         sync: scheme.
+        overlap: of synchronisation and backward pass.
         network_seed: of the generated network.
     """
 
@@ -30,6 +31,7 @@ class Instance:
     topology: str
     num_devices: int
     sync: str
+    overlap: bool = True
     network_seed: int = 0
 
     def problem(self) -> Problem:
@@ -49,7 +51,8 @@ class Instance:
             graph = constructor(num_devices=self.num_devices)
         topology = load_topology(self.topology, num_devices=self.num_devices)
         space = SoapSpace(graph, topology, variant="aligned")
-        return Problem(graph, topology, space=space, sync=Sync(scheme=self.sync))  # type: ignore[arg-type]
+        sync = Sync(scheme=self.sync, overlap=self.overlap)  # type: ignore[arg-type]
+        return Problem(graph, topology, space=space, sync=sync)
 
 
 class Instances:
@@ -62,6 +65,7 @@ class Instances:
         topologies: names, with the most devices to take from each.
         num_devices: how many; only those that the topology has are drawn.
         syncs: schemes.
+        serial_share: of the instances whose synchronisation follows the whole backward pass.
 
     Raises:
         OptionError: a family or a scheme that there is not, or numbers of devices that no topology has.
@@ -76,6 +80,7 @@ class Instances:
         topologies: Mapping[str, int],
         num_devices: Sequence[int],
         syncs: Sequence[str],
+        serial_share: float,
     ) -> None:
         if held_out is not None and held_out not in families:
             raise OptionError("instances.held_out", f"{held_out!r} is none of {', '.join(families)}")
@@ -85,15 +90,21 @@ class Instances:
         for name, most in topologies.items():
             if not any(count <= most for count in num_devices):
                 raise OptionError("instances.num_devices", f"none of {list(num_devices)} fits {name} with {most}")
-        if not 0 <= generated_share <= 1:
-            raise OptionError("instances.generated_share", f"{generated_share} is not between 0 and 1")
+        for key, share in (("generated_share", generated_share), ("serial_share", serial_share)):
+            if not 0 <= share <= 1:
+                raise OptionError(f"instances.{key}", f"{share} is not between 0 and 1")
         self.models = [model for family, models in families.items() if family != held_out for model in models]
-        self.generated_share, self.topologies = generated_share, dict(topologies)
+        self.generated_share = generated_share if self.models else 1.0
+        self.serial_share, self.topologies = serial_share, dict(topologies)
         self.num_devices, self.syncs = list(num_devices), list(syncs)
+
+    def is_generated(self, rng: np.random.Generator) -> bool:
+        """Whether the next instance's network is to be generated."""
+        return bool(rng.random() < self.generated_share)
 
     def draw(self, rng: np.random.Generator) -> Instance:
         """One instance."""
-        is_generated = rng.random() < self.generated_share or not self.models
+        is_generated = self.is_generated(rng)
         model, network_seed = str(rng.choice(self.models or [""])), int(rng.integers(2**31))
         topology = str(rng.choice(list(self.topologies)))
         counts = [count for count in self.num_devices if count <= self.topologies[topology]]
@@ -102,5 +113,6 @@ class Instances:
             topology=topology,
             num_devices=int(rng.choice(counts)),
             sync=str(rng.choice(self.syncs)),
+            overlap=bool(rng.random() >= self.serial_share),
             network_seed=network_seed,
         )

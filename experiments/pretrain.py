@@ -2,6 +2,7 @@
 
 import platform
 import sys
+from collections.abc import Callable
 from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
@@ -14,15 +15,17 @@ import numpy as np
 from hydra.utils import get_object
 from omegaconf import DictConfig
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TextColumn
+from rich.progress import BarColumn, Progress, TextColumn, track
 
 from agents.budget import Budget
-from agents.policy_file import save_policy
+from agents.imitation import Imitation, Solution
+from agents.policy_file import found, read_about, save_policy
 from agents.pretraining import Pretraining, Schooling
 from experiments.application import application
 from experiments.construct import check_options, construct, keywords, resolved
 from experiments.errors import OptionError
 from experiments.instances import Instance, Instances
+from experiments.lessons import Curriculum, Lessons
 from experiments.run_folder import RunFolder
 from sim.problem import Problem
 
@@ -42,9 +45,11 @@ class Watch:
     def __init__(self, cfg: DictConfig, folder: RunFolder, pretraining: Pretraining, bar: Progress) -> None:
         self._cfg, self._options, self._folder, self._pretraining = cfg, resolved(cfg), folder, pretraining
         instances = [_instance(entry) for entry in self._options["validation"]]
-        self._problems = {f"{one.model} {one.num_devices} {one.topology}": one.problem() for one in instances}
+        self._problems = {_title(one): one.problem() for one in instances}
         self._bar, self._task = bar, bar.add_task("preparing the first lesson", total=self._options["seconds"])
         self._saved_s = 0.0
+        policy = self._options["pretraining"]["policy"]
+        self._before = policy and read_about(found(policy))["training"]
         self.best = dict.fromkeys(self._problems, 0.0)
         self.speedups: list[dict[str, Any]] = []
 
@@ -65,8 +70,9 @@ class Watch:
         training = {
             "command": " ".join([Path(sys.executable).name, *sys.argv]),
             "spent": asdict(now),
+            "before": self._before,
             "validation_speedups": self.speedups,
-            "options": {key: self._options[key] for key in ("seed", "seconds", "pretraining", "instances")},
+            "options": {key: self._options[key] for key in ("seed", "seconds", "lessons", "pretraining", "instances")},
             "versions": {"python": platform.python_version()} | {name: version(name) for name in ("numba", "torch")},
         }
         save_policy(self._pretraining.network, self._folder / POLICY, training=training)
@@ -78,10 +84,15 @@ class Watch:
 
     def _zero_shot(self, problem: Problem) -> float:
         """Speed-up over data parallelism of one episode of favourites."""
-        given = {"network": lambda: self._pretraining.network, "episodes": 0, "policy": None}
+        once = {"policy": None, "episodes": 0, "known": [], "refine": False}
+        given = {"network": lambda: self._pretraining.network, **once}
         agent = construct(self._cfg, "agent", **given)(seed=0)
         result = agent.search(problem, Budget(simulations=len(problem.graph) + 1))
         return problem.data_parallel_ns / result.cost_ns
+
+
+def _title(one: Instance) -> str:
+    return f"{one.model} {one.num_devices} {one.topology} {one.sync}" + ("" if one.overlap else " serial")
 
 
 def _instance(entry: dict[str, Any]) -> Instance:
@@ -92,24 +103,52 @@ def _instance(entry: dict[str, Any]) -> Instance:
     return Instance(**entry)
 
 
-@application("pretrain")  # @hydra.main: what completion in fish looks for
-def main(cfg: DictConfig) -> None:
-    """Train until the time is over."""
-    options, folder = resolved(cfg), RunFolder()
-    agent = cfg.agent["_target_"]
-    if "network" not in keywords(get_object(agent)):
-        raise OptionError("agent", f"{agent} has no network to train; agent=zero_shot has")
+def _solve(count: int, instances: Instances, lessons: Lessons, school: Imitation, rng: np.random.Generator) -> None:
+    """Let the teacher search new problems."""
+    for _ in track(range(count), "solving problems", console=Console(stderr=True)):
+        instance = instances.draw(rng)
+        lessons.add(instance, school.solve(instance.problem()))
+
+
+def _problems(
+    instances: Instances, lessons: Lessons | None, rng: np.random.Generator
+) -> Callable[[], tuple[Problem, Solution | None]]:
+    """What draws the problems to learn from."""
+    if lessons is not None:
+        return Curriculum(lessons, instances, rng).draw
+    return lambda: (instances.draw(rng).problem(), None)
+
+
+def _check(options: dict[str, Any]) -> None:
+    if "network" not in keywords(get_object(options["agent"]["_target_"])):
+        raise OptionError("agent", f"{options['agent']['_target_']} has no network to train; agent=zero_shot has")
     for key in ("seconds", "save_every_s"):
         if not (isinstance(options[key], int | float) and options[key] > 0):
             raise OptionError(key, f"{options[key]!r} is not a positive number")
-    if type(options["seed"]) is not int or options["seed"] < 0:
-        raise OptionError("seed", f"{options['seed']!r} is not a whole number from 0 on")
+    for key in ("seed", "solve"):
+        if type(options[key]) is not int or options[key] < 0:
+            raise OptionError(key, f"{options[key]!r} is not a whole number from 0 on")
+    if options["solve"] and options["lessons"] is None:
+        raise OptionError("solve", "needs a folder to write to: lessons=FOLDER")
+
+
+@application("pretrain")  # @hydra.main: what completion in fish looks for
+def main(cfg: DictConfig) -> None:
+    """Train until the time is over, or solve problems for trainings to come."""
+    options, folder = resolved(cfg), RunFolder()
+    _check(options)
     instances: Instances = construct(cfg, "instances")
     pretraining: Pretraining = construct(cfg, "pretraining")(seed=options["seed"])
     rng = np.random.default_rng(options["seed"])
+    lessons = None if options["lessons"] is None else Lessons(Path(options["lessons"]))
+    if lessons is not None and options["solve"]:
+        _solve(options["solve"], instances, lessons, pretraining.imitation, rng)
+        Console().print(f"{options['solve']} solved problems in {options['lessons']}", highlight=False)
+        return
+    draw = _problems(instances, lessons, rng)
     with Progress(BarColumn(bar_width=10), TextColumn("{task.description}"), console=Console(stderr=True)) as bar:
         watch = Watch(cfg, folder, pretraining, bar)
-        spent = pretraining.run(lambda: instances.draw(rng).problem(), options["seconds"], watch)
+        spent = pretraining.run(draw, options["seconds"], watch)
         watch.save(spent)
     speedups = "  ".join(f"{name} {watch.speedups[-1][name]:.3f}x" for name in watch.best)
     Console().print(f"agreement {spent.agreement:.0%}  {speedups}\n{POLICY} in {folder.label}", highlight=False)

@@ -42,7 +42,7 @@ def test_the_command_writes_a_policy_and_what_it_cost(monkeypatch: pytest.Monkey
     assert load_policy(tmp_path / "policy.safetensors").width == 8
     assert training["spent"]["simulations"] == 100 * training["spent"]["problems"] > 0
     assert training["options"]["instances"]["held_out"] is None
-    assert training["validation_speedups"][-1]["lenet 2 p100_cluster"] >= 1
+    assert training["validation_speedups"][-1]["lenet 2 p100_cluster ring"] >= 1
 
 
 def test_the_family_that_is_held_out_is_never_drawn() -> None:
