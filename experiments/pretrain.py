@@ -84,7 +84,7 @@ class Watch:
 
     def _zero_shot(self, problem: Problem) -> float:
         """Speed-up over data parallelism of one episode of favourites."""
-        once = {"policy": None, "episodes": 0, "known": [], "refine": False}
+        once: dict[str, Any] = {"policy": None, "episodes": 0, "known": [], "refine": False}
         given = {"network": lambda: self._pretraining.network, **once}
         agent = construct(self._cfg, "agent", **given)(seed=0)
         result = agent.search(problem, Budget(simulations=len(problem.graph) + 1))

@@ -45,6 +45,45 @@ def test_the_command_writes_a_policy_and_what_it_cost(monkeypatch: pytest.Monkey
     assert training["validation_speedups"][-1]["lenet 2 p100_cluster ring"] >= 1
 
 
+def test_solved_problems_serve_a_training(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    folder, few = tmp_path / "lessons", ("validation=[]", "pretraining.lessons_per_problem=1")
+    call(monkeypatch, tmp_path / "solve", *SMALL, *SHORT, f"lessons={folder}", "solve=2")
+    call(monkeypatch, tmp_path / "learn", *SMALL, *SHORT, *few, f"lessons={folder}", "seconds=1")
+    spent = json.loads((tmp_path / "learn" / "policy.json").read_text())["training"]["spent"]
+
+    assert not (tmp_path / "solve" / "policy.json").exists()
+    assert spent["lessons"] > spent["problems"]
+    assert spent["simulations"] == 100 * spent["problems"]
+
+
+def test_what_a_policy_goes_on_from_is_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    call(monkeypatch, tmp_path / "first", *SMALL, *SHORT, "validation=[]")
+    call(
+        monkeypatch,
+        tmp_path / "second",
+        *SMALL,
+        *SHORT,
+        "validation=[]",
+        f"pretraining.policy={tmp_path / 'first' / 'policy.safetensors'}",
+    )
+    first, second = (json.loads((tmp_path / name / "policy.json").read_text()) for name in ("first", "second"))
+
+    assert second["training"]["before"] == first["training"]
+
+
+@pytest.mark.parametrize("path", sorted((CONF.parent / "policies").glob("without_*.safetensors")), ids=lambda path: path.stem)
+def test_a_policy_of_the_repository_was_trained_without_its_family(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir("/")
+    training = json.loads(path.with_suffix(".json").read_text())["training"]
+
+    load_policy(f"experiments/policies/{path.name}")
+    family = path.stem.removeprefix("without_")
+    assert training["options"]["instances"]["held_out"] == family
+    while training := training["before"]:
+        options = training["options"]["instances"]
+        assert options["held_out"] == family or options["generated_share"] == 1
+
+
 def test_the_family_that_is_held_out_is_never_drawn() -> None:
     rng, drawn = np.random.default_rng(0), instances(held_out="resnet", generated_share=0.0)
 
@@ -64,6 +103,8 @@ def test_no_more_devices_are_drawn_than_the_topology_has() -> None:
     [
         ("agent=mcmc", "error: agent: agents.mcmc.Mcmc has no network to train; agent=zero_shot has"),
         ("seconds=0", "error: seconds: 0 is not a positive number"),
+        ("solve=1", "error: solve: needs a folder to write to: lessons=FOLDER"),
+        ("solve=-1", "error: solve: -1 is not a whole number from 0 on"),
         ("instances.syncs=[rings]", "error: instances.syncs: 'rings' is none of ring, parameter_server, "),
         ("instances.held_out=vgg", "error: instances.held_out: 'vgg' is none of alexnet, inception, resnet, "),
         ("pretraining.policy=none.safetensors", "error: policy file 'none.safetensors' has no readable none.json "),
