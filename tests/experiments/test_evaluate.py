@@ -13,13 +13,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+from omegaconf import OmegaConf
 from scipy import stats
 
 from agents.graph_network import GraphNetwork
 from agents.policy_file import save_policy
 from experiments import archive, evaluate
 from experiments.archive import FinishedSearch
+from experiments.construct import keywords
 from experiments.evaluation.curves import speedups
+from experiments.evaluation.evaluation import Evaluation
+from experiments.help_page import CONF
 
 SMALL = (
     "evaluation.models=[lenet]",
@@ -273,6 +277,16 @@ def test_contestant_with_a_missing_policy_is_refused_before_anything_is_searched
 
     sentence = "policy file 'nowhere.safetensors' has no readable nowhere.json beside it (No such file or directory)"
     assert (outcome.code, outcome.stderr, outcome.archive.exists()) == (2, f"error: {sentence}\n", False)
+
+
+# The YAML
+
+
+def test_yaml_has_exactly_the_constructors_keywords() -> None:
+    cfg = OmegaConf.load(CONF / "evaluate.yaml").evaluation
+
+    assert set(cfg) - {"_target_", "quick"} == set(keywords(Evaluation))
+    assert set(cfg.quick) <= set(cfg)
 
 
 # Mistakes
