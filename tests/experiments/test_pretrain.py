@@ -71,7 +71,10 @@ def test_what_a_policy_goes_on_from_is_told(monkeypatch: pytest.MonkeyPatch, tmp
     assert second["training"]["before"] == first["training"]
 
 
-@pytest.mark.parametrize("path", sorted((CONF.parent / "policies").glob("without_*.safetensors")), ids=lambda path: path.stem)
+POLICIES = sorted((CONF.parent / "policies").glob("without_*.safetensors"))
+
+
+@pytest.mark.parametrize("path", POLICIES, ids=lambda path: path.stem)
 def test_a_policy_of_the_repository_was_trained_without_its_family(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir("/")
     training = json.loads(path.with_suffix(".json").read_text())["training"]
