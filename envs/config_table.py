@@ -208,7 +208,8 @@ class ConfigTable:
         groups = _groups(config, [] if operator.weight.dim == WHOLE else [operator.weight.dim])
         size = len(groups[0])
         latency, ns_per_byte = self._ring_load(groups)
-        return 2 * (size - 1) * (latency + shard_bytes / size * ns_per_byte)
+        summing = (size - 1) * (shard_bytes / size * self.problem.topology.reduce_ns_per_byte)
+        return 2 * (size - 1) * (latency + shard_bytes / size * ns_per_byte) + summing
 
     def _ring_load(self, groups: tuple[tuple[int, ...], ...]) -> tuple[float, float]:
         """Latency and ns per byte of one hop of rings through the groups, on the connection that most of them share."""

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
+import numpy as np
 import yaml
 from omegaconf import DictConfig
 from rich.console import Console
@@ -88,7 +89,7 @@ def measure_links(options: Mapping[str, Any]) -> MeasuredLinks:
     links = [
         link([entry for entry in times if entry.ranks == pair], hops[pair], takes_turns=takes_turns) for pair in pairs
     ]
-    keywords = {key: options[key] for key in TOPOLOGY_KEYS}
+    keywords = {key: options[key] for key in TOPOLOGY_KEYS} | {"reduce_ns_per_byte": reduce_ns_per_byte(times, links)}
     return MeasuredLinks(times, hops, links, measured_topology(num_devices=num_ranks, links=links, **keywords))
 
 
@@ -114,6 +115,25 @@ def link(times: list[LinkTimes], hops: Sequence[HopTimes], *, takes_turns: bool)
         # So noisy that more bytes took no longer: what the largest message took is the most that a byte can take.
         ns_per_byte = largest.one_way_ns / largest.num_bytes
     return Link(times[0].ranks, latency_ns, ns_per_byte, is_shared)
+
+
+def reduce_ns_per_byte(times: Sequence[LinkTimes], links: Sequence[Link]) -> float:
+    """What all-reduces take beyond their messages for each byte that a rank sums; least squared relative errors.
+
+    Args:
+        times: of all-reduces between two ranks, each of which receives and sums half of the bytes.
+        links: prices of their messages.
+    """
+    lines = {link.devices: link for link in links}
+    summed = np.array([entry.num_bytes / 2 for entry in times])
+    measured = np.array([entry.all_reduce_ns for entry in times])
+    # Two steps of half of the bytes each, in which both directions may take turns.
+    turns = np.array([2 if lines[entry.ranks].is_shared else 1 for entry in times])
+    latency, per_byte = (
+        np.array([getattr(lines[e.ranks], name) for e in times]) for name in ("latency_ns", "ns_per_byte")
+    )
+    rest = measured - 2 * (latency + summed * turns * per_byte)
+    return max(0.0, float(np.sum(rest * summed / measured**2) / np.sum((summed / measured) ** 2)))
 
 
 def link_table(times: tuple[LinkTimes, ...], topology: DeviceTopology, links: list[Link]) -> Table:

@@ -78,9 +78,9 @@ def fig10(
 def _row(model: str, comparison: Mapping[str, Any]) -> list[Any]:
     times = [comparison["simulated_ms"], comparison["measured_ms"], *comparison["measured_interval_ms"]]
     shares = [ms for side in ("simulated", "measured") for ms in comparison[side].values()]
-    rounded = [f"{ms:.3f}" for ms in (*times, *shares)]
-    error = f"{comparison['error']:.4f}"
-    return [model, comparison["name"], comparison["strategy_hash"], *rounded[:4], error, BAND, *rounded[4:]]
+    times, shares = ([round(ms, 3) for ms in part] for part in (times, shares))
+    error = round(comparison["error"], 4)
+    return [model, comparison["name"], comparison["strategy_hash"], *times, error, BAND, *shares]
 
 
 def _difference(found: Sequence[Mapping[str, Any]]) -> str:
@@ -95,7 +95,7 @@ def _difference(found: Sequence[Mapping[str, Any]]) -> str:
 
 
 def _ordered_pairs(entry: Mapping[str, Any]) -> tuple[int, int]:
-    """Pairs of strategies that are simulated in the order of their times, among those that differ by more than noise."""
+    """Pairs of strategies in the order of their times, and all that differ by more than the noise."""
     correlation = entry["correlation"]
     tau, num_pairs = correlation["kendall_beyond_noise"]["value"], correlation["num_pairs_beyond_noise"]
     return 0 if tau is None else round(num_pairs * (1 + tau) / 2), num_pairs
