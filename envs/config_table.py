@@ -223,7 +223,8 @@ class ConfigTable:
         kept = () if operator.weight.dim == WHOLE else (operator.weight.dim,)
         size = math.prod(placement.degrees) // math.prod(placement.degrees[dim] for dim in kept)
         latency, ns_per_byte = self._placements.ring_loads(placement, kept)
-        times: NDArray[np.float64] = 2 * (size - 1) * (latency + shard_bytes / size * ns_per_byte)
+        summing_ns = (size - 1) * (shard_bytes / size * self.problem.topology.reduce_ns_per_byte)
+        times: NDArray[np.float64] = 2 * (size - 1) * (latency + shard_bytes / size * ns_per_byte) + summing_ns
         return times
 
     @staticmethod

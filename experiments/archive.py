@@ -1,6 +1,7 @@
 """Archive: what a figure is made of, kept in its folder; what is finished is not done again."""
 
 import csv
+import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
@@ -25,6 +26,8 @@ Overrides: TypeAlias = tuple[str, ...]
 """A search as the words behind ``python experiments/run.py``."""
 
 SEED = re.compile(r"seed=\d+")
+LONGEST_NAME = 200
+"""File systems take 255 bytes, and ours write to a longer name first."""
 
 
 class FinishedSearch:
@@ -170,7 +173,11 @@ class Archive:
 
 
 def _file_name(words: Sequence[str]) -> str:
-    return ",".join(words).replace("/", "_")
+    """The words themselves; of very many, the first ones and a digest of all."""
+    name = ",".join(words).replace("/", "_")
+    if len(name) <= LONGEST_NAME:
+        return name
+    return f"{name[:LONGEST_NAME]},{hashlib.sha256(name.encode()).hexdigest()[:16]}"
 
 
 def composed_search(overrides: Overrides) -> tuple[DictConfig, Mapping[str, str]]:

@@ -14,4 +14,5 @@ def check_cores(option: str, num_ranks: int, *, backend: str, oversubscribe: boo
     num_cores = len(os.sched_getaffinity(0))
     if backend == "gloo" and num_ranks > num_cores and not oversubscribe:
         cores = "1 core" if num_cores == 1 else f"{num_cores} cores"
-        raise OptionError(option, f"{num_ranks} ranks would share {cores}; oversubscribe=true lets them")
+        group, dot, _ = option.rpartition(".")
+        raise OptionError(option, f"{num_ranks} ranks would share {cores}; {group}{dot}oversubscribe=true lets them")

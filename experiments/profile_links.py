@@ -7,9 +7,11 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
+import numpy as np
 import yaml
 from omegaconf import DictConfig
 from rich.console import Console
@@ -36,43 +38,64 @@ SHARED_RATIO = 1.5
 """Times of a message alone that messages in both directions at once take, from which on they take turns."""
 
 
+@dataclass(frozen=True, slots=True)
+class MeasuredLinks:
+    """What was measured between the ranks of this machine.
+
+    Attributes:
+        times: of messages by themselves.
+        hops: for each pair of ranks, messages between tasks of the executor.
+        links: the lines through the hops.
+        topology: keys of a topology file.
+    """
+
+    times: tuple[LinkTimes, ...]
+    hops: Mapping[tuple[int, int], Sequence[HopTimes]]
+    links: list[Link]
+    topology: Mapping[str, Any]
+
+
 @application("profile_links")  # @hydra.main: what completion in fish looks for
 def main(cfg: DictConfig) -> None:
     """Measure all pairs of ranks and write the topology."""
     options = checked(cfg)
-    console, ranks = Console(), RankOptions(backend=cfg.backend, is_pinned=cfg.backend == "gloo")
-    pairs = list(combinations(range(cfg.num_ranks), 2))
     with Console(stderr=True).status(f"timing messages between {cfg.num_ranks} ranks"):
-        sizes = [size * BYTES_PER_KB for size in options["sizes_kb"]]
-        times = profile_links(num_ranks=cfg.num_ranks, sizes=sizes, num_repeats=cfg.num_repeats, options=ranks)
-        hop_sizes = [size * BYTES_PER_KB for size in options["hops_kb"]]
-        hops = profile_hops(
-            num_ranks=cfg.num_ranks, pairs=pairs, sizes=hop_sizes, num_repeats=cfg.num_repeats, options=ranks
-        )
-    links = [
-        link([entry for entry in times if entry.ranks == pair], hops[pair], takes_turns=cfg.transfers_occupy_devices)
-        for pair in pairs
-    ]
-    keywords = measured_topology(
-        name=cfg.name,
-        num_devices=cfg.num_ranks,
-        device_kind=cfg.device_kind,
-        memory_gb=cfg.memory_gb,
-        links=links,
-        transfers_occupy_devices=cfg.transfers_occupy_devices,
-    )
-    output, folder = Path(cfg.output), RunFolder()
+        found = measure_links(options)
+    output, folder, console = Path(cfg.output), RunFolder(), Console()
     output.parent.mkdir(parents=True, exist_ok=True)
-    head = f"# Measured by {' '.join(sys.argv)}\n"
-    write_whole(output, head + yaml.safe_dump(keywords, sort_keys=False))
+    write_topology(output, found.topology)
     columns = ("first", "second", "num_bytes", "one_way_ns", "both_ways_ns", "exchange_ns", "all_reduce_ns")
-    rows = ((*e.ranks, e.num_bytes, e.one_way_ns, e.both_ways_ns, e.exchange_ns, e.all_reduce_ns) for e in times)
+    rows = ((*e.ranks, e.num_bytes, e.one_way_ns, e.both_ways_ns, e.exchange_ns, e.all_reduce_ns) for e in found.times)
     folder.write_csv("links.csv", columns, rows)
-    hop_rows = ((*pair, e.num_bytes, e.whole_ns, e.split_ns) for pair in pairs for e in hops[pair])
+    hop_rows = ((*pair, e.num_bytes, e.whole_ns, e.split_ns) for pair, hops in found.hops.items() for e in hops)
     folder.write_csv("hops.csv", ("first", "second", "num_bytes", "whole_ns", "split_ns"), hop_rows)
-    console.print(link_table(times, load_topology(str(output)), links))
-    console.print(hop_table(hops, links))
+    console.print(link_table(found.times, load_topology(str(output)), found.links))
+    console.print(hop_table(found.hops, found.links))
     console.print(f"topology {output}, files in {folder.label}", soft_wrap=True)
+
+
+def measure_links(options: Mapping[str, Any]) -> MeasuredLinks:
+    """Measure all pairs of ranks.
+
+    Args:
+        options: the configuration, checked.
+    """
+    num_ranks, num_repeats, backend = options["num_ranks"], options["num_repeats"], options["backend"]
+    ranks, pairs = RankOptions(backend=backend, is_pinned=backend == "gloo"), list(combinations(range(num_ranks), 2))
+    sizes, hop_sizes = ([size * BYTES_PER_KB for size in options[key]] for key in ("sizes_kb", "hops_kb"))
+    times = profile_links(num_ranks=num_ranks, sizes=sizes, num_repeats=num_repeats, options=ranks)
+    hops = profile_hops(num_ranks=num_ranks, pairs=pairs, sizes=hop_sizes, num_repeats=num_repeats, options=ranks)
+    takes_turns = options["transfers_occupy_devices"]
+    links = [
+        link([entry for entry in times if entry.ranks == pair], hops[pair], takes_turns=takes_turns) for pair in pairs
+    ]
+    keywords = {key: options[key] for key in TOPOLOGY_KEYS} | {"reduce_ns_per_byte": reduce_ns_per_byte(times, links)}
+    return MeasuredLinks(times, hops, links, measured_topology(num_devices=num_ranks, links=links, **keywords))
+
+
+def write_topology(path: Path, topology: Mapping[str, Any]) -> None:
+    """Write what ``topology=`` reads, with the command that measured it."""
+    write_whole(path, f"# Measured by {' '.join(sys.argv)}\n" + yaml.safe_dump(dict(topology), sort_keys=False))
 
 
 def link(times: list[LinkTimes], hops: Sequence[HopTimes], *, takes_turns: bool) -> Link:
@@ -92,6 +115,25 @@ def link(times: list[LinkTimes], hops: Sequence[HopTimes], *, takes_turns: bool)
         # So noisy that more bytes took no longer: what the largest message took is the most that a byte can take.
         ns_per_byte = largest.one_way_ns / largest.num_bytes
     return Link(times[0].ranks, latency_ns, ns_per_byte, is_shared)
+
+
+def reduce_ns_per_byte(times: Sequence[LinkTimes], links: Sequence[Link]) -> float:
+    """What all-reduces take beyond their messages for each byte that a rank sums; least squared relative errors.
+
+    Args:
+        times: of all-reduces between two ranks, each of which receives and sums half of the bytes.
+        links: prices of their messages.
+    """
+    lines = {link.devices: link for link in links}
+    summed = np.array([entry.num_bytes / 2 for entry in times])
+    measured = np.array([entry.all_reduce_ns for entry in times])
+    # Two steps of half of the bytes each, in which both directions may take turns.
+    turns = np.array([2 if lines[entry.ranks].is_shared else 1 for entry in times])
+    latency, per_byte = (
+        np.array([getattr(lines[e.ranks], name) for e in times]) for name in ("latency_ns", "ns_per_byte")
+    )
+    rest = measured - 2 * (latency + summed * turns * per_byte)
+    return max(0.0, float(np.sum(rest * summed / measured**2) / np.sum((summed / measured) ** 2)))
 
 
 def link_table(times: tuple[LinkTimes, ...], topology: DeviceTopology, links: list[Link]) -> Table:

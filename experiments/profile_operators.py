@@ -8,6 +8,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -25,7 +26,7 @@ from runtime.neighbours import Neighbours
 from runtime.profiler import Job, Profiler, ProfilerOptions, device_name
 from runtime.task_overhead import time_tasks
 from sim.costs.part_shape import describe, kind_of, part_key, part_shapes
-from sim.costs.timing import TASK_KEY, Timing, update_key
+from sim.costs.timing import TASK_KEY, Platform, Timing, update_key
 from sim.costs.timing_database import TimingDatabase
 from sim.costs.timing_file import COLUMNS, timing_rows
 from sim.device_kind import DEVICE_KINDS
@@ -44,34 +45,74 @@ Measurement: TypeAlias = tuple[tuple[str, ...], Callable[[], dict[str, Timing]]]
 """Keys, and what measures them."""
 
 
+@dataclass(frozen=True, slots=True)
+class Profile:
+    """What a model's space needs in one dtype.
+
+    Attributes:
+        platform: what the times hold for.
+        timings: by key; those that other processes measure are missing.
+        num_needed: keys.
+        num_known: keys that the database had before.
+    """
+
+    platform: Platform
+    timings: Mapping[str, Timing]
+    num_needed: int
+    num_known: int
+
+
 @application("profile_operators")  # @hydra.main: what completion in fish looks for
 def main(cfg: DictConfig) -> None:
     """Time every part shape that the model's space needs and the database lacks."""
-    if type(cfg.num_threads) is not int or cfg.num_threads < 1:
-        raise OptionError("num_threads", f"{cfg.num_threads!r} is not a whole number from 1 on")
-    space, folder = make_space(cfg), RunFolder()
-    kind = device_kind(cfg)
-    console = Console(stderr=True)
+    space, folder, console = checked_space(cfg), RunFolder(), Console(stderr=True)
     with TimingDatabase(cfg.database) as database:
         for dtype in list_of(cfg, "dtypes", str):
-            profiler = Profiler(
-                device=cfg.device,
-                device_kind=kind,
-                num_threads=cfg.num_threads,
-                dtype=dtype,
-                options=construct(cfg, "profiler"),
-            )
-            measurements = all_measurements(space, profiler, list_of(cfg, "update_kb", int), in_company=in_company(cfg))
-            needed = {key: None for keys, _ in measurements for key in keys}
-            num_known = len(needed.keys() & database.keys(profiler.platform))
-            neighbours = make_neighbours(cfg, profiler, num_devices=space.topology.num_devices)
-            with closing(neighbours) as profiler.neighbours:
-                measure_all(measurements, database, profiler, console)
-            timings = database.timings().get(profiler.platform, {})
-            timings = {key: timings[key] for key in needed if key in timings}
-            folder.write_csv(f"timings_{dtype}.csv", COLUMNS, timing_rows({profiler.platform: timings}))
-            print_summary(timings, len(needed), num_known, title=str(profiler.platform))
+            found = profile_space(cfg, space, database, dtype=dtype, console=console)
+            folder.write_csv(f"timings_{dtype}.csv", COLUMNS, timing_rows({found.platform: found.timings}))
+            print_summary(found)
     Console().print(f"database {cfg.database}, files in {folder.label}", soft_wrap=True)
+
+
+def checked_space(cfg: DictConfig) -> SoapSpace:
+    """The model's space.
+
+    Raises:
+        OptionError: the number of threads is something else.
+    """
+    if type(cfg.num_threads) is not int or cfg.num_threads < 1:
+        raise OptionError("num_threads", f"{cfg.num_threads!r} is not a whole number from 1 on")
+    return make_space(cfg)
+
+
+def profile_space(
+    cfg: DictConfig, space: SoapSpace, database: TimingDatabase, *, dtype: str, console: Console
+) -> Profile:
+    """Time what a space needs in one dtype and the database lacks.
+
+    Args:
+        cfg: the configuration.
+        space: of the model.
+        database: gets each time at once.
+        dtype: one of the configuration's.
+        console: shows how far it is.
+    """
+    profiler = Profiler(
+        device=cfg.device,
+        device_kind=device_kind(cfg),
+        num_threads=cfg.num_threads,
+        dtype=dtype,
+        options=construct(cfg, "profiler"),
+    )
+    measurements = all_measurements(space, profiler, list_of(cfg, "update_kb", int), in_company=in_company(cfg))
+    needed = {key: None for keys, _ in measurements for key in keys}
+    num_known = len(needed.keys() & database.keys(profiler.platform))
+    neighbours = make_neighbours(cfg, profiler, num_devices=space.topology.num_devices)
+    with closing(neighbours) as profiler.neighbours:
+        measure_all(measurements, database, profiler, console)
+    timings = database.timings().get(profiler.platform, {})
+    timings = {key: timings[key] for key in needed if key in timings}
+    return Profile(profiler.platform, timings, len(needed), num_known)
 
 
 def make_neighbours(cfg: DictConfig, profiler: Profiler, *, num_devices: int) -> Neighbours:
@@ -179,12 +220,12 @@ def measure_all(
         progress.update(task, description=profiler.platform.dtype)
 
 
-def print_summary(timings: Mapping[str, Timing], num_needed: int, num_known: int, *, title: str) -> None:
+def print_summary(profile: Profile) -> None:
     """The times by kind of operator, on stdout."""
     by_kind: dict[str, list[Timing]] = {}
-    for key, timing in timings.items():
+    for key, timing in profile.timings.items():
         by_kind.setdefault(kind_of(key), []).append(timing)
-    table = Table(title=title, title_justify="left", title_style="bold")
+    table = Table(title=str(profile.platform), title_justify="left", title_style="bold")
     table.add_column("kind")
     for column in ("parts", "forward, us", "backward, us", "deviation"):
         table.add_column(column, justify="right")
@@ -199,9 +240,9 @@ def print_summary(timings: Mapping[str, Timing], num_needed: int, num_known: int
         )
     console = Console()
     console.print(table)
-    console.print(f"{num_needed} needed, {num_known} known before", highlight=False)
-    if len(timings) < num_needed:
-        console.print(f"{num_needed - len(timings)} are being measured by other processes", highlight=False)
+    console.print(f"{profile.num_needed} needed, {profile.num_known} known before", highlight=False)
+    if num_missing := profile.num_needed - len(profile.timings):
+        console.print(f"{num_missing} are being measured by other processes", highlight=False)
 
 
 def spread(times_ns: list[float]) -> str:

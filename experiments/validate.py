@@ -33,8 +33,12 @@ from runtime.launch import Ranks
 from runtime.options import RankOptions, RunOptions
 from runtime.program import build_program
 from sim.problem import Problem
+from sim.sync import Sync
 
 FORMAT_VERSION = 1
+
+TRUE_SCHEMES = ("ring", "parameter_server")
+"""What ranks run as it is simulated; everything else is one all-reduce."""
 
 LEAST = {"sample": 0, "num_rounds": 1, "num_iterations": 1, "warm_ups": 0, "num_threads": 1}
 
@@ -47,20 +51,11 @@ def main(cfg: DictConfig) -> None:
     check_cores(
         "num_devices", problem.topology.num_devices, backend=cfg.backend, oversubscribe=options["oversubscribe"]
     )
-    strategies = choose_strategies(
-        problem,
-        strategies=texts("strategy", options["strategy"]),
-        runs=texts("run", options["run"]),
-        num_sampled=options["sample"],
-        seed=cfg.seed,
-    )
-    for strategy in strategies.values():
-        build_program(problem, strategy)  # refuses before anything is started
-    measurements = {name: Measurement(strategy, options["warm_ups"]) for name, strategy in strategies.items()}
+    measurements = chosen(cfg, problem, options)
     folder, load = RunFolder(), os.getloadavg()[0]
     end: KeyboardInterrupt | RankFailedError | None = None
     try:
-        measure(problem, measurements, options)
+        measure(problem, measurements, options, console=Console(stderr=True))
     except (KeyboardInterrupt, RankFailedError) as error:
         end = error
     if any(measurement.results for measurement in measurements.values()):
@@ -71,12 +66,52 @@ def main(cfg: DictConfig) -> None:
         raise SystemExit(EXIT_INTERRUPTED)
 
 
+def chosen(cfg: DictConfig, problem: Problem, options: Mapping[str, Any]) -> dict[str, Measurement]:
+    """The strategies to be run, by the names that people know them by; nothing is measured yet.
+
+    Raises:
+        OptionError: gradients are synchronised otherwise than simulated, or a folder has no finished search.
+        SimError: an unknown name, or a file without a strategy for this problem.
+        RuntimeRoomError: a strategy that ranks cannot run.
+    """
+    check_sync(problem.sync)
+    strategies = choose_strategies(
+        problem,
+        strategies=texts("strategy", options["strategy"]),
+        runs=texts("run", options["run"]),
+        num_sampled=options["sample"],
+        seed=cfg.seed,
+    )
+    for strategy in strategies.values():
+        build_program(problem, strategy)  # refuses before anything is started
+    return {name: Measurement(strategy, options["warm_ups"]) for name, strategy in strategies.items()}
+
+
+def check_sync(sync: Sync) -> None:
+    """Refuse schemes whose simulation would be held to something else.
+
+    Raises:
+        OptionError: it is such a scheme.
+    """
+    if sync.scheme not in TRUE_SCHEMES:
+        reason = f"ranks run '{sync.scheme}' as one all-reduce, not as it is simulated"
+        raise OptionError("sync", f"{reason}; choose one of {', '.join(TRUE_SCHEMES)}")
+
+
 def measure(
     problem: Problem,
     measurements: Mapping[str, Measurement],
     options: Mapping[str, Any],
+    *,
+    console: Console,
 ) -> None:
     """Run all strategies in turn, round by round, so that a machine that slows down slows all of them.
+
+    Args:
+        problem: what the strategies are for.
+        measurements: get the results.
+        options: of the command.
+        console: shows how far it is.
 
     Raises:
         RankFailedError: a rank died; the measurements have what was done before.
@@ -84,7 +119,6 @@ def measure(
     rank_options = RankOptions(backend=options["backend"], num_threads=options["num_threads"], is_pinned=True)
     run_options = RunOptions(num_iterations=options["warm_ups"] + options["num_iterations"])
     turns = [measurement for _ in range(options["num_rounds"]) for measurement in measurements.values()]
-    console = Console(stderr=True)
     with Ranks(num_ranks=problem.topology.num_devices, options=rank_options) as ranks:
         for measurement in track(turns, f"running {len(measurements)} strategies", console=console):
             measurement.results.append(ranks.run(problem, measurement.strategy, options=run_options))

@@ -1,15 +1,17 @@
 """validation_table and validation_figure: a validation in the terminal, and as the paper's Figure 10 draws it."""
 
+from collections.abc import Sequence
 from dataclasses import astuple
 
 import numpy as np
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, StrMethodFormatter
 from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from experiments.rank_correlation import Statistic
+from experiments.rank_correlation import Interval, Statistic
 from experiments.validation import Validation, column
 
 BAND = 0.3
@@ -45,16 +47,34 @@ def validation_table(validation: Validation, *, title: str) -> Group:
 
 
 def validation_figure(validation: Validation, *, title: str) -> Figure:
-    """Simulated over measured times, both on log scales, with the band of 30 % (FlexFlow, figure 10)."""
-    measured, simulated = (np.array(column(validation.comparisons, f"{name}_ms")) for name in ("measured", "simulated"))
-    intervals = np.array([entry.measured_interval_ms for entry in validation.comparisons])
-    both = np.concatenate([measured, simulated])
-    ends = np.array([both.min() / MARGIN, both.max() * MARGIN])
+    """Simulated over measured times of one model."""
+    comparisons = validation.comparisons
+    measured, simulated = column(comparisons, "measured_ms"), column(comparisons, "simulated_ms")
     picture = Figure(figsize=SIZE_INCHES, layout="constrained")
     axes = picture.add_subplot()
+    draw_times(axes, measured, simulated, [entry.measured_interval_ms for entry in comparisons])
+    axes.set_title(title, loc="left", fontsize=11, color=INK)
+    axes.legend(loc="upper left", fontsize=9, frameon=False)
+    return picture
+
+
+def draw_times(
+    axes: Axes, measured_ms: Sequence[float], simulated_ms: Sequence[float], intervals_ms: Sequence[Interval]
+) -> None:
+    """Draw simulated over measured times, both on log scales, with the band of 30 % (FlexFlow, figure 10).
+
+    Args:
+        axes: where.
+        measured_ms: a time for each strategy.
+        simulated_ms: likewise.
+        intervals_ms: of the measured ones.
+    """
+    measured, simulated = np.array(measured_ms), np.array(simulated_ms)
+    both = np.concatenate([measured, simulated])
+    ends = np.array([both.min() / MARGIN, both.max() * MARGIN])
     axes.fill_between(ends, (1 - BAND) * ends, (1 + BAND) * ends, color=PALE, label="30 % error", zorder=0)
     axes.plot(ends, ends, color=GREY, linewidth=1, label="simulated = measured", zorder=1)
-    spread = np.abs(intervals.T - measured)
+    spread = np.abs(np.array(intervals_ms).T - measured)
     label = "a strategy, median with 95 % interval"
     axes.errorbar(measured, simulated, xerr=spread, fmt="o", color=POINT, markersize=5, elinewidth=1, label=label)
     axes.set(xscale="log", yscale="log", xlim=ends, ylim=ends, aspect="equal")
@@ -63,9 +83,6 @@ def validation_figure(validation: Validation, *, title: str) -> Figure:
         axis.set_major_formatter(StrMethodFormatter("{x:g}"))
         axis.set_minor_locator(LogLocator(subs=()))
         axis.set_label_text(f"{name} iteration time, ms")
-    axes.set_title(title, loc="left", fontsize=11, color=INK)
-    axes.legend(loc="upper left", fontsize=9, frameon=False)
-    return picture
 
 
 def _table(title: str, *headings: str) -> Table:

@@ -44,7 +44,9 @@ class Rank:
         self._memory = PeakMemory(device)
         self._log = EventLog(device=device, is_timed=options.is_timed)
         self._transport = ObservedTransport(transport, self._log)
-        self._steps = program.steps_of(transport.rank)
+        # A single holder has nothing to reduce, and a single rank no threads that move messages.
+        self._steps = [s for s in program.steps_of(transport.rank) if not isinstance(s, ReduceStep) or len(s.ranks) > 1]
+        self._is_yielding = program.num_ranks > 1
         self._weights = WeightStore(program, transport.rank, seed=options.seed, device=device, dtype=options.dtype)
         self._activations = Activations(program, transport.rank, device=device, dtype=options.dtype)
         self._messages = Messages(
@@ -106,7 +108,8 @@ class Rank:
         self._log.restart()
         for step in self._steps:
             self._log.step = step.number
-            os.sched_yield()  # to the threads that move messages, see background_threads
+            if self._is_yielding:
+                os.sched_yield()  # to the threads that move messages, see background_threads
             self._messages.post_before(step)
             self._run(step, iteration)
         for pull in self._pulled:
@@ -195,9 +198,8 @@ class Rank:
                     self._activations.arrive(message, self._messages.take(message.number))
 
     def _reduce(self, step: ReduceStep) -> None:
-        if len(step.ranks) > 1:
-            self._messages.start_all_reduce(step, self._weights.gradients(step.group, step.shard))
-            self._reducing[step.group, step.shard] = [step.number]
+        self._messages.start_all_reduce(step, self._weights.gradients(step.group, step.shard))
+        self._reducing[step.group, step.shard] = [step.number]
 
     def _pass_on(self, step: MessageStep) -> None:
         """Push a gradient to a parameter server, or pull the updated weights from it."""

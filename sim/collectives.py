@@ -19,12 +19,14 @@ class Ring:
         connections: of all its hops, in order of first use.
         latency_ns: of the slowest hop.
         bandwidth_gb_per_s: of the narrowest connection, divided by the hops that cross it.
+        reduce_ns_per_byte: to sum what a device receives.
     """
 
     devices: tuple[int, ...]
     connections: tuple[int, ...]
     latency_ns: int
     bandwidth_gb_per_s: float
+    reduce_ns_per_byte: float
 
     @property
     def size(self) -> int:
@@ -38,7 +40,7 @@ def ring_through(topology: DeviceTopology, holders: Iterable[int]) -> Ring:
     No device number enters the order: renumbering equal devices keeps the ring.
     """
     devices = tuple(device for members in _by_node(topology, holders) for device in members)
-    return Ring(devices, *_hops(topology, [devices]))
+    return Ring(devices, *_hops(topology, [devices]), topology.reduce_ns_per_byte)
 
 
 def _by_node(topology: DeviceTopology, holders: Iterable[int]) -> list[tuple[int, ...]]:
@@ -74,6 +76,7 @@ class Hierarchy:
         inner_bandwidth_gb_per_s: of the narrowest connection within nodes, divided by the hops that cross it.
         outer_latency_ns: of the slowest hop across nodes.
         outer_bandwidth_gb_per_s: across nodes, divided by the hops of all rings: what a ring has of a shared card.
+        reduce_ns_per_byte: to sum what a device receives.
     """
 
     nodes: tuple[tuple[int, ...], ...]
@@ -82,6 +85,12 @@ class Hierarchy:
     inner_bandwidth_gb_per_s: float
     outer_latency_ns: int
     outer_bandwidth_gb_per_s: float
+    reduce_ns_per_byte: float
+
+    @property
+    def size(self) -> int:
+        """Participants."""
+        return sum(map(len, self.nodes))
 
     @property
     def width(self) -> int:
@@ -99,7 +108,7 @@ def hierarchy_through(topology: DeviceTopology, holders: Iterable[int]) -> Hiera
     width = max(len(node) for node in nodes) if len(nodes) > 1 else 0
     outer = _hops(topology, [tuple(node[k % len(node)] for node in nodes) for k in range(width)])
     connections = tuple(dict.fromkeys(inner[0] + outer[0]))
-    return Hierarchy(tuple(nodes), connections, *inner[1:], *outer[1:])
+    return Hierarchy(tuple(nodes), connections, *inner[1:], *outer[1:], topology.reduce_ns_per_byte)
 
 
 def rounded(nanoseconds: float) -> int:
@@ -118,7 +127,8 @@ def transfer_ns(topology: DeviceTopology, src: int, dst: int, num_bytes: int) ->
 def ring_all_reduce_ns(ring: Ring, num_bytes: int) -> int:
     """2 (p - 1) steps of a p-th of the message (REFERENCE 2.14)."""
     steps = 2 * (ring.size - 1)
-    return rounded(steps * (ring.latency_ns + num_bytes / (ring.size * ring.bandwidth_gb_per_s)))
+    idle = steps * (ring.latency_ns + num_bytes / (ring.size * ring.bandwidth_gb_per_s))
+    return rounded(idle + _sum_ns(ring, num_bytes))
 
 
 def tree_all_reduce_ns(ring: Ring, num_bytes: int, rounds: int) -> int:
@@ -133,6 +143,12 @@ def all_gather_ns(ring: Ring, num_bytes: int, rounds: int) -> int:
     return rounded(steps * (ring.latency_ns + num_bytes / (ring.size * ring.bandwidth_gb_per_s)))
 
 
+def reduce_scatter_ns(ring: Ring, num_bytes: int) -> int:
+    """P - 1 steps of a p-th of the scattered ``num_bytes``."""
+    idle = (ring.size - 1) * (ring.latency_ns + num_bytes / (ring.size * ring.bandwidth_gb_per_s))
+    return rounded(idle + _sum_ns(ring, num_bytes))
+
+
 def halving_doubling_ns(ring: Ring, num_bytes: int) -> int:
     """Recursive halving, then doubling, between q = 2 ** floor(log2 p) participants (REFERENCE 2.14).
 
@@ -143,7 +159,8 @@ def halving_doubling_ns(ring: Ring, num_bytes: int) -> int:
     power = 1 << rounds
     folds = 2 if ring.size > power else 0
     idle = 2 * rounds * ring.latency_ns + 2 * (power - 1) * (num_bytes / (power * ring.bandwidth_gb_per_s))
-    return rounded(idle + folds * (ring.latency_ns + num_bytes / ring.bandwidth_gb_per_s))
+    idle += folds * (ring.latency_ns + num_bytes / ring.bandwidth_gb_per_s)
+    return rounded(idle + _sum_ns(ring, num_bytes))
 
 
 def _inner_ns(hierarchy: Hierarchy, num_bytes: int) -> float:
@@ -157,7 +174,8 @@ def hierarchical_ns(hierarchy: Hierarchy, num_bytes: int) -> int:
     """Reduce-scatter in the nodes, g ring all-reduces of a g-th across q nodes, all-gather in the nodes."""
     width, num_nodes = hierarchy.width, len(hierarchy.nodes)
     step = hierarchy.outer_latency_ns + num_bytes / (width * num_nodes * hierarchy.outer_bandwidth_gb_per_s)
-    return rounded(_inner_ns(hierarchy, num_bytes) + 2 * (num_nodes - 1) * step)
+    idle = _inner_ns(hierarchy, num_bytes) + 2 * (num_nodes - 1) * step
+    return rounded(idle + _sum_ns(hierarchy, num_bytes))
 
 
 def byteps_ns(hierarchy: Hierarchy, num_bytes: int) -> int:
@@ -166,4 +184,10 @@ def byteps_ns(hierarchy: Hierarchy, num_bytes: int) -> int:
     With as many CPU machines as nodes, k = n, BytePS's 2 n (n - 1) / (n ** 2 + k n - 2 k) M / B is M / B.
     """
     outer = 2 * hierarchy.outer_latency_ns + num_bytes / (hierarchy.width * hierarchy.outer_bandwidth_gb_per_s)
-    return rounded(_inner_ns(hierarchy, num_bytes) + outer)
+    return rounded(_inner_ns(hierarchy, num_bytes) + outer + _sum_ns(hierarchy, num_bytes))
+
+
+def _sum_ns(participants: Ring | Hierarchy, num_bytes: int) -> float:
+    """Every device sums p - 1 of the p-ths that it receives, whatever the order."""
+    size = participants.size
+    return (size - 1) * (num_bytes / size * participants.reduce_ns_per_byte)

@@ -32,6 +32,7 @@ def measured_topology(
     memory_gb: float,
     links: Sequence[Link],
     transfers_occupy_devices: bool,
+    reduce_ns_per_byte: float,
 ) -> dict[str, Any]:
     """Keywords of ``sim.topologies.explicit``, with its ``_target_``.
 
@@ -45,6 +46,7 @@ def measured_topology(
         memory_gb: of each.
         links: one for each pair.
         transfers_occupy_devices: whether messages occupy the devices at their ends.
+        reduce_ns_per_byte: what collectives take beyond their messages for each byte that a device sums.
     """
     devices = [f"rank{number}" for number in range(num_devices)]
     switches: list[Mapping[str, Any]] = []
@@ -76,4 +78,5 @@ def measured_topology(
         "num_devices": None,
         "reading": "routed",
         "transfers_occupy_devices": transfers_occupy_devices,
+        "reduce_ns_per_byte": float(f"{reduce_ns_per_byte:.4g}"),
     }

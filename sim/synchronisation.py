@@ -9,6 +9,7 @@ from sim.collectives import (
     halving_doubling_ns,
     hierarchical_ns,
     hierarchy_through,
+    reduce_scatter_ns,
     ring_all_reduce_ns,
     ring_through,
     rounded,
@@ -168,10 +169,9 @@ class Synchronisation:
         """The two collectives of ZeRO; all gathers of stage 3 are one task."""
         ring, num_bytes = ring_through(self.topology, shard.gradients), shard.num_bytes
         sent = (ring.size - 1) * num_bytes
-        scatter, gather = (
-            Collective(ring.devices, ring.connections, all_gather_ns(ring, num_bytes, rounds), rounds * sent)
-            for rounds in (1, self.sync.num_gathers)
-        )
+        rounds = self.sync.num_gathers
+        scatter = Collective(ring.devices, ring.connections, reduce_scatter_ns(ring, num_bytes), sent)
+        gather = Collective(ring.devices, ring.connections, all_gather_ns(ring, num_bytes, rounds), rounds * sent)
         return scatter, gather
 
     def _all_reduce(self, shard: Shard) -> Collective:

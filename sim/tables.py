@@ -75,6 +75,7 @@ def make_tables(problem: Problem) -> Tables:
         route=np.concatenate([np.arange(num_devices), occupied]).astype(np.int32),
         route_ns=routes.latency_ns,
         route_bandwidth=routes.bandwidth,
+        reduce_ns_per_byte=float(topology.reduce_ns_per_byte),
         flags=_ints(
             [
                 problem.training,

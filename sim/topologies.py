@@ -143,6 +143,7 @@ def explicit(
     num_devices: int | None = None,
     reading: str = "routed",
     transfers_occupy_devices: bool = False,
+    reduce_ns_per_byte: float = 0.0,
 ) -> DeviceTopology:
     """Devices, switches and connections listed one by one: for measured links and machines of another form.
 
@@ -154,6 +155,7 @@ def explicit(
         num_devices: only the first devices, node by node; null takes all.
         reading: ``routed`` or ``pairwise``, see ``DeviceTopology``.
         transfers_occupy_devices: whether messages occupy the devices at their ends, see ``DeviceTopology``.
+        reduce_ns_per_byte: of collectives, see ``DeviceTopology``.
 
     Raises:
         IllegalTopologyError: impossible numbers, a wrong key, a name used twice or never introduced.
@@ -173,12 +175,15 @@ def explicit(
         draft.connect(entry["src"], entry["dst"], *draft.quantities(where, entry))
     is_flag = type(transfers_occupy_devices) is bool
     draft.require(is_flag, f"transfers_occupy_devices={transfers_occupy_devices!r} must be true or false")
+    is_price = type(reduce_ns_per_byte) in (int, float) and 0 <= reduce_ns_per_byte < math.inf
+    draft.require(is_price, f"reduce_ns_per_byte={reduce_ns_per_byte!r} must be a number from 0 on")
     return DeviceTopology(
         draft.graph,
         name=name,
         num_devices=num_devices,
         reading=reading,
         transfers_occupy_devices=transfers_occupy_devices,
+        reduce_ns_per_byte=reduce_ns_per_byte,
     )
 
 

@@ -99,6 +99,7 @@ class DeviceTopology:
         reading: ``routed`` or ``pairwise``.
         transfers_occupy_devices: a transfer, exchange or synchronisation also occupies the compute devices that take
             part in it, as where the cores that compute copy the messages too.
+        reduce_ns_per_byte: what a collective takes, beyond its messages, for each byte that a device receives and sums.
         growth: the key that adds devices and how many each unit of it adds, for the message if they are too few.
 
     Raises:
@@ -113,6 +114,7 @@ class DeviceTopology:
         num_devices: int | None = None,
         reading: str = "routed",
         transfers_occupy_devices: bool = False,
+        reduce_ns_per_byte: float = 0.0,
         growth: tuple[str, int] | None = None,
     ) -> None:
         if reading not in get_args(Reading):
@@ -120,6 +122,7 @@ class DeviceTopology:
         self.name = name
         self.reading = cast(Reading, reading)
         self.transfers_occupy_devices = transfers_occupy_devices
+        self.reduce_ns_per_byte = reduce_ns_per_byte
         _check(name, graph)
         vertices = _first_vertices(name, graph, num_devices, growth)
         self.devices: tuple[Device, ...] = tuple(
@@ -219,6 +222,8 @@ class DeviceTopology:
         }
         if self.transfers_occupy_devices:  # hashes in stored strategies know nothing of it
             content["transfers_occupy_devices"] = True
+        if self.reduce_ns_per_byte:
+            content["reduce_ns_per_byte"] = self.reduce_ns_per_byte
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
     @cached_property

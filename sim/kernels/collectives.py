@@ -109,9 +109,10 @@ def hierarchy_through(tb, st, holders, count, work, position):
 
 
 @kernel
-def collective_ns(num, real, scheme, num_bytes):
+def collective_ns(tb, num, real, scheme, num_bytes):
     """Duration on the ring or hierarchy made last (``sim.collectives``)."""
     size, latency = num[RING_SIZE], num[RING_LATENCY]
+    summing = (size - 1) * (num_bytes / size * tb.reduce_ns_per_byte)
     if scheme == HALVING_DOUBLING:
         rounds = 0
         while 2 << rounds <= size:
@@ -119,19 +120,28 @@ def collective_ns(num, real, scheme, num_bytes):
         power = 1 << rounds
         folds = 2 if size > power else 0
         idle = 2 * rounds * latency + 2 * (power - 1) * (num_bytes / (power * real[0]))
-        return rounded(idle + folds * (latency + num_bytes / real[0]))
+        return rounded(idle + folds * (latency + num_bytes / real[0]) + summing)
     if scheme in (HIERARCHICAL, BYTEPS):
         width, num_nodes, outer_latency = num[WIDTH], num[NUM_NODES], num[OUTER_LATENCY]
         inner = 2 * (width - 1) * (latency + num_bytes / (width * real[0]))
         if scheme == BYTEPS:
-            return rounded(inner + (2 * outer_latency + num_bytes / (width * real[1])))
-        return rounded(inner + 2 * (num_nodes - 1) * (outer_latency + num_bytes / (width * num_nodes * real[1])))
-    return rounded(2 * (size - 1) * (latency + num_bytes / (size * real[0])))
+            return rounded(inner + (2 * outer_latency + num_bytes / (width * real[1])) + summing)
+        outer = 2 * (num_nodes - 1) * (outer_latency + num_bytes / (width * num_nodes * real[1]))
+        return rounded(inner + outer + summing)
+    return rounded(2 * (size - 1) * (latency + num_bytes / (size * real[0])) + summing)
+
+
+@kernel
+def scatter_ns(tb, num, real, num_bytes):
+    """Duration of a reduce-scatter on the ring made last (``sim.collectives.reduce_scatter_ns``)."""
+    size = num[RING_SIZE]
+    summing = (size - 1) * (num_bytes / size * tb.reduce_ns_per_byte)
+    return rounded((size - 1) * (num[RING_LATENCY] + num_bytes / (size * real[0])) + summing)
 
 
 @kernel
 def gather_ns(num, real, num_bytes, rounds):
-    """Duration of an all-gather or reduce-scatter on the ring made last (``sim.collectives.all_gather_ns``)."""
+    """Duration of all-gathers on the ring made last (``sim.collectives.all_gather_ns``)."""
     size = num[RING_SIZE]
     return rounded((size - 1) * rounds * (num[RING_LATENCY] + num_bytes / (size * real[0])))
 

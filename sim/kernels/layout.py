@@ -70,6 +70,7 @@ class Tables(NamedTuple):
     route: Lists  # each device; then the resources of each route: D + connection, and devices that it occupies
     route_ns: Ints  # (D * D,) latency
     route_bandwidth: Floats  # (D * D,) of the narrowest connection
+    reduce_ns_per_byte: float  # of collectives
     flags: Ints  # (7,)
     ahead: Lists  # (G + 2, B) 1 if a block's work on compute devices comes before bucket g is synchronised; for
     # row G the operators, for row G + 1 all blocks

@@ -1,7 +1,7 @@
 """The tasks of a bucket, scheme by scheme: durations, keys and resources (``sim.synchronisation``)."""
 
 from sim.kernels.blocks import pack, rounded, set_task, transfer_ns
-from sim.kernels.collectives import collective_bytes, collective_ns, connect, gather_ns
+from sim.kernels.collectives import collective_bytes, collective_ns, connect, gather_ns, scatter_ns
 from sim.kernels.kernel import kernel
 from sim.kernels.layout import (
     BASE,
@@ -58,10 +58,10 @@ def make_collectives(tb, st, shards, work, top, at):
         if position < 0:
             break
         if scheme == ZERO:
-            st.heap_time[p] = gather_ns(num, real, num_bytes, 1)
+            st.heap_time[p] = scatter_ns(tb, num, real, num_bytes)
             st.heap_key[p] = gather_ns(num, real, num_bytes, tb.flags[GATHERS])
         else:
-            st.heap_time[p] = collective_ns(num, real, scheme, num_bytes)
+            st.heap_time[p] = collective_ns(tb, num, real, scheme, num_bytes)
             st.heap_key[p] = collective_bytes(num, scheme, size, num_bytes)
         st.heap_task[p] = position - top
     return position
@@ -170,10 +170,10 @@ def price_serial(tb, st, g, shards, num_held, position):
             if end < 0:
                 return NEED_ARENA if end == -1 else NEED_SCRATCH, 0, 0
             if scheme == ZERO:
-                serial += gather_ns(num, real, num_bytes, 1) + gather_ns(num, real, num_bytes, gathers)
+                serial += scatter_ns(tb, num, real, num_bytes) + gather_ns(num, real, num_bytes, gathers)
                 sent += (1 + gathers) * (size - 1) * num_bytes
             else:
-                serial += collective_ns(num, real, scheme, num_bytes)
+                serial += collective_ns(tb, num, real, scheme, num_bytes)
                 sent += collective_bytes(num, scheme, size, num_bytes)
             continue
         sent += 2 * (size - 1) * num_bytes

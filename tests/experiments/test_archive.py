@@ -94,3 +94,12 @@ def test_measurement_is_made_once(archive: Archive) -> None:
     settings = [{"number": 2}, {"number": 3}, {"number": 2}]
     assert archive.measurements(measure, settings) == [{"square": 4}, {"square": 9}, {"square": 4}]
     assert calls == [2, 3]
+
+
+def test_measurements_of_very_many_words_are_told_apart(archive: Archive) -> None:
+    def measure(*, words: str) -> dict[str, str]:
+        return {"last": words[-1]}
+
+    settings = [{"words": "x" * 300 + end} for end in "ab"]
+
+    assert archive.measurements(measure, settings) == [{"last": "a"}, {"last": "b"}]

@@ -1,5 +1,6 @@
 """Figures of the paper's evaluation, on small problems: what they print is what other ways compute."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -7,13 +8,16 @@ from typing import Any
 import hydra
 import numpy as np
 import pytest
+import torch
 from matplotlib.figure import Figure
 from scipy import stats
 
 from agents.budget import Budget
 from agents.mcmc import Mcmc
 from experiments.archive import Archive
-from experiments.figures import equal_seconds, fig6, fig7, fig9b, fig11, table5
+from experiments.calibrated_validation import calibrated_validation
+from experiments.errors import OptionError
+from experiments.figures import equal_seconds, fig6, fig7, fig9b, fig10, fig11, table5
 from experiments.figures.reproduction import Reproduction
 from experiments.problem import make_problem
 from experiments.simulator_speed import PAPER_SPEEDUPS
@@ -227,6 +231,86 @@ def test_a_stream_has_what_the_table_needs() -> None:
     speed = table5.stream_speed(model="lenet", num_devices=4, proposals=20, rebuilds=2, seed=0, **options)
 
     assert all(speed[name] > 0 for name in ("full_us", "delta_us", "cutoff_us", "num_tasks", "simulated_tasks"))
+
+
+# Figure 10
+
+CALIBRATION: dict[str, Any] = {
+    "models": ["model=lenet", "model=nmt"],
+    "num_ranks": 2,
+    "link_repeats": 1,
+    "max_seconds": 0.01,
+    "sample": 2,
+    "num_rounds": 1,
+    "num_iterations": 1,
+    "seed": 0,
+    "oversubscribe": True,
+}
+
+
+def validated(simulated_ms: float, measured_ms: float) -> dict[str, Any]:
+    shares = {f"{share}_ms": 1.0 for share in ("compute", "transfer", "synchronisation", "waiting")}
+    return {
+        "name": "sample",
+        "strategy_hash": "0",
+        "simulated_ms": simulated_ms,
+        "measured_ms": measured_ms,
+        "measured_interval_ms": [measured_ms - 1, measured_ms + 1],
+        "error": simulated_ms / measured_ms - 1,
+        "simulated": shares,
+        "measured": shares,
+    }
+
+
+@pytest.fixture
+def small_fig10(archive: Archive, monkeypatch: pytest.MonkeyPatch) -> Reproduction:
+    correlations = [
+        {"kendall_beyond_noise": {"value": tau, "interval": None}, "num_pairs_beyond_noise": num_pairs}
+        for tau, num_pairs in ((0.5, 4), (None, 0))
+    ]
+    common = {"median_error": 0.1, "worst_error": 0.4, "measured_spread": 2.5}
+    found = [
+        {"model": name, "comparisons": [validated(9, 10), validated(12, 20)], "correlation": correlation, **common}
+        for name, correlation in zip(("lenet", "nmt"), correlations, strict=True)
+    ]
+    monkeypatch.setattr(archive, "measurements", lambda function, settings: found)
+    return fig10.fig10(archive=archive, **CALIBRATION)
+
+
+def test_figure_10_counts_what_is_within_the_papers_error_and_in_order(small_fig10: Reproduction) -> None:
+    assert small_fig10.difference == (
+        "2 of 4 strategies are simulated within 30% of what they take (paper: all), and 3 of 4 pairs of one model that "
+        "differ by more than the noise in the measured order (paper: all). lenet: error 10.0% (median) and 40.0% "
+        "(worst), 3 of 4 pairs in order, slowest 2.50 times the fastest. nmt: error 10.0% (median) and 40.0% (worst), "
+        "0 of 0 pairs in order, slowest 2.50 times the fastest."
+    )
+
+
+def test_figure_10_has_every_strategy_beside_the_papers_bound(small_fig10: Reproduction) -> None:
+    found = [(line["model"], line["error"], line["paper_error_below"]) for line in lines(small_fig10)]
+
+    assert found == [(model, error, 0.3) for model in ("lenet", "nmt") for error in (-0.1, -0.4)]
+
+
+def test_figure_10_on_fewer_cores_than_ranks_is_refused(archive: Archive, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0})
+
+    with pytest.raises(OptionError) as error:
+        fig10.fig10(archive=archive, **CALIBRATION | {"oversubscribe": False})
+
+    message = "figure.num_ranks: 2 ranks would share 1 core; figure.oversubscribe=true lets them"
+    assert str(error.value) == message
+
+
+def test_validation_is_calibrated_by_measurements_of_its_own(tmp_path: Path) -> None:
+    threads = torch.get_num_threads()
+    keywords = {key: value for key, value in CALIBRATION.items() if key not in ("models", "oversubscribe")}
+
+    found = calibrated_validation(overrides="model=lenet model.batch_per_device=2", **keywords)
+    torch.set_num_threads(threads)
+
+    assert found["model"] == "lenet"
+    assert [entry["simulated_ms"] > 0 and entry["measured_ms"] > 0 for entry in found["comparisons"]] == [True, True]
 
 
 # Equal seconds

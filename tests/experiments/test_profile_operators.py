@@ -18,6 +18,7 @@ from experiments import profile_links, profile_operators
 from runtime.hop_profiler import HopTimes
 from runtime.link_profiler import LinkTimes
 from sim.costs.timing_file import load_timings
+from sim.measured_topology import Link
 from sim.topology import load_topology
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -241,3 +242,18 @@ def test_a_link_is_the_line_through_the_executors_hops() -> None:
     link = profile_links.link(times, [HopTimes(1000, 150.0, 300.0), HopTimes(2000, 250.0, 500.0)], takes_turns=True)
 
     assert (round(link.latency_ns, 6), round(link.ns_per_byte, 6)) == (50.0, 0.1)
+
+
+@pytest.mark.parametrize("is_shared", [False, True])
+def test_sums_are_what_all_reduces_take_beyond_their_messages(is_shared: bool) -> None:
+    link = Link((0, 1), 100.0, 0.25, is_shared)
+    messages = 0.5 if is_shared else 0.25  # ns for each byte of the tensor
+    times = [LinkTimes((0, 1), size, 0.0, 0.0, 0.0, 200.0 + size * messages + size / 2 * 0.6) for size in (1000, 64000)]
+
+    assert profile_links.reduce_ns_per_byte(times, [link]) == pytest.approx(0.6)
+
+
+def test_all_reduces_faster_than_their_messages_have_sums_for_nothing() -> None:
+    times = [LinkTimes((0, 1), size, 0.0, 0.0, 0.0, 0.1 * size) for size in (1000, 64000)]
+
+    assert profile_links.reduce_ns_per_byte(times, [Link((0, 1), 100.0, 0.25, False)]) == 0.0

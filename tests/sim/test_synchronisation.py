@@ -5,6 +5,7 @@ p holders, q nodes, g devices in each, N bytes.
 
 import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from sync_problems import BANDWIDTH, LATENCY_NS, WEIGHT_BYTES, pairs, star, sync_problem
@@ -14,7 +15,7 @@ from sim.costs.table import TableCost
 from sim.errors import SimError
 from sim.operator_graph import WHOLE, Dimension, Operator, OperatorGraph, Output, Weight
 from sim.problem import Problem
-from sim.sync import Sync
+from sim.sync import SCHEMES, Sync
 from sim.task_graph_builder import build_task_graph
 from sim.topology import DeviceTopology, load_topology
 
@@ -229,3 +230,18 @@ def test_an_unknown_stage_of_zero_is_refused(stage: int) -> None:
         Sync(scheme="zero", zero_stage=stage)  # type: ignore[arg-type]
 
     assert str(caught.value) == f"sync.zero_stage must be 1, 2 or 3, not {stage}"
+
+
+# Summing
+
+
+@OVERLAP
+@pytest.mark.parametrize("p", [1, 2, 4])
+@pytest.mark.parametrize("scheme", [scheme for scheme in SCHEMES if scheme != "parameter_server"])
+def test_every_holder_sums_what_it_receives_of_all_other_holders(scheme: Any, p: int, overlap: bool) -> None:
+    without, with_sums = (
+        sync_problem(pairs(p, reduce_ns_per_byte=price), Sync(scheme=scheme, overlap=overlap)) for price in (0.0, 0.5)
+    )
+
+    added = (p - 1) / p * WEIGHT_BYTES * 0.5
+    assert abs(with_sums.data_parallel_ns - without.data_parallel_ns - added) <= 1

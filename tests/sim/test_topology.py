@@ -52,6 +52,7 @@ def triangle(
     detour: float = 100.0,
     nodes: tuple[int, int] = (0, 1),
     transfers_occupy_devices: bool = False,
+    reduce_ns_per_byte: float = 0.0,
 ) -> DeviceTopology:
     """Devices a and b joined directly, and by a switch between nodes."""
     ends = [("a", "b", bandwidth), ("b", "a", bandwidth), ("a", "s", detour), ("s", "b", detour)]
@@ -64,6 +65,7 @@ def triangle(
         switches=[{"name": "s", "node": None}],
         connections=[{"src": src, "dst": dst, "bandwidth_gb_per_s": gb, "latency_us": 1} for src, dst, gb in ends],
         transfers_occupy_devices=transfers_occupy_devices,
+        reduce_ns_per_byte=reduce_ns_per_byte,
     )
 
 
@@ -357,6 +359,10 @@ def test_the_hash_changes_if_transfers_occupy_devices() -> None:
     assert triangle(transfers_occupy_devices=True).hash != triangle().hash
 
 
+def test_the_hash_changes_with_the_price_of_sums() -> None:
+    assert triangle(reduce_ns_per_byte=0.5).hash != triangle().hash
+
+
 # Files
 
 
@@ -472,6 +478,7 @@ def test_a_cluster_refuses(change: dict[str, Any], reason: str) -> None:
         ),
         ({"connections": [{"src": "a", "dst": "a", **LINK}]}, "'a' is connected to itself"),
         ({"transfers_occupy_devices": "yes"}, "transfers_occupy_devices='yes' must be true or false"),
+        ({"reduce_ns_per_byte": -1}, "reduce_ns_per_byte=-1 must be a number from 0 on"),
         (
             {"connections": [{"src": "a", "dst": "a", **LINK, "latency_us": "1"}]},
             "connections[0].latency_us='1' must be zero or a positive number",

@@ -267,6 +267,7 @@ def random_topology(random: Random, *, max_devices: int = 6) -> DeviceTopology:
         connections=connections,
         reading=random.choice(get_args(Reading)),
         transfers_occupy_devices=random.random() < 0.4,
+        reduce_ns_per_byte=random.choice([0.0, 0.0, 0.7]),
     )
 
 

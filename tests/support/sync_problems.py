@@ -13,10 +13,11 @@ FEATURES, UNITS = 999, 1000
 WEIGHT_BYTES = BYTES_PER_ELEMENT * (FEATURES + 1) * UNITS
 
 
-def pairs(num_devices: int) -> DeviceTopology:
+def pairs(num_devices: int, *, reduce_ns_per_byte: float = 0.0) -> DeviceTopology:
     """A connection for each ordered pair of devices."""
     names = [f"d{d}" for d in range(num_devices)]
-    return topology_of(num_devices, [], [(a, b) for a in names for b in names if a != b])
+    joins = [(a, b) for a in names for b in names if a != b]
+    return topology_of(num_devices, [], joins, reduce_ns_per_byte=reduce_ns_per_byte)
 
 
 def star(num_devices: int) -> DeviceTopology:
@@ -25,13 +26,20 @@ def star(num_devices: int) -> DeviceTopology:
     return topology_of(num_devices, [{"name": "switch", "node": 0}], [*ends, *((b, a) for a, b in ends)])
 
 
-def topology_of(num_devices: int, switches: list[dict[str, object]], joins: list[tuple[str, str]]) -> DeviceTopology:
+def topology_of(
+    num_devices: int,
+    switches: list[dict[str, object]],
+    joins: list[tuple[str, str]],
+    *,
+    reduce_ns_per_byte: float = 0.0,
+) -> DeviceTopology:
     link = {"latency_us": LATENCY_NS / 1000, "bandwidth_gb_per_s": BANDWIDTH}
     return topologies.explicit(
         name="closed",
         devices=[{"name": f"d{d}", "kind": "p100", "node": 0, "memory_gb": 1} for d in range(num_devices)],
         switches=switches,
         connections=[{"src": src, "dst": dst, **link} for src, dst in joins],
+        reduce_ns_per_byte=reduce_ns_per_byte,
     )
 
 
