@@ -16,7 +16,7 @@ from sim.operator_graph import OperatorGraph
 from sim.problem import Problem
 from sim.simulation import Simulation
 from sim.strategies import named_strategy
-from sim.strategy import ParallelConfig
+from sim.strategy import ParallelConfig, Strategy
 from sim.sync import Sync
 from sim.topology import load_topology
 
@@ -78,14 +78,18 @@ def test_every_random_problem_has_the_timeline_of_full_simulation_after_stretche
     assert num_stretches > 100
 
 
-def test_what_follows_a_change_on_one_device_is_shifted_to_the_end() -> None:
+SPLIT = ParallelConfig((2, 1), (0, 1))
+
+
+def on_one_device() -> Simulation:
+    """Forty layers behind each other, all on one device."""
     problem = Problem(layers(40), P100[4])
-    whole, split = (ParallelConfig((degree, 1), tuple(range(degree))) for degree in (1, 2))
-    simulation = problem.simulation()
-    for operator in range(40):
-        simulation.propose(operator, whole)
-        simulation.accept()
-    simulation.propose(20, split)
+    return problem.simulation(Strategy(problem.graph, problem.topology, [ParallelConfig((1, 1), (0,))] * 40))
+
+
+def test_what_follows_a_change_on_one_device_is_shifted_to_the_end() -> None:
+    simulation = on_one_device()
+    simulation.propose(20, SPLIT)
     *_, (place, length, shift) = stretches(simulation)
     old_ns, num_tasks = simulation.cost_ns, int(simulation.state.num[NUM_TASKS])
     simulation.accept()
@@ -93,14 +97,13 @@ def test_what_follows_a_change_on_one_device_is_shifted_to_the_end() -> None:
     assert place + length == num_tasks
     assert simulation.cost_ns == old_ns + shift
     assert simulation.num_simulated_tasks < 40
-    assert simulated(simulation) == recomputed(problem, simulation.strategy)
+    assert simulated(simulation) == recomputed(simulation.problem, simulation.strategy)
 
 
-def test_a_cutoff_within_a_stretch_is_exact() -> None:
-    problem = Problem(layers(40), P100[4])
-    simulation = problem.simulation()
-    cost_ns = simulation.propose(20, ParallelConfig((1, 1), (0,))).cost_ns
+def test_the_cutoff_of_what_is_shifted_is_exact() -> None:
+    simulation = on_one_device()
+    cost_ns = simulation.propose(20, SPLIT).cost_ns
 
-    assert stretches(simulation)
-    assert not simulation.propose(20, ParallelConfig((1, 1), (0,)), cost_ns).is_cutoff
-    assert simulation.propose(20, ParallelConfig((1, 1), (0,)), cost_ns - 1).is_cutoff
+    assert not simulation.propose(20, SPLIT, cost_ns).is_cutoff
+    assert len(stretches(simulation)) > 0
+    assert simulation.propose(20, SPLIT, cost_ns - 1) == (cost_ns, 0, True)
