@@ -54,7 +54,8 @@ class Steps(NamedTuple):
     Attributes:
         simulations: proposals priced, those cut off included.
         cutoffs: how many of them were cut off.
-        simulated_tasks: tasks that pricing dequeued, summed over the proposals; the others kept their times.
+        simulated_tasks: tasks that pricing dequeued, summed over the proposals; the others kept their times or
+            were shifted in a stretch.
         improvements: new bests, in order.
     """
 

@@ -243,7 +243,7 @@ class Simulation:
 
     @property
     def num_simulated_tasks(self) -> int:
-        """Tasks that the last pricing dequeued; the others kept their times."""
+        """Tasks that the last pricing dequeued; the others kept their times, or were shifted in a stretch."""
         return int(self._state.num[POPPED])
 
     @property

@@ -6,9 +6,11 @@ import numpy as np
 
 from sim.kernels.layout import (
     BLOCK_COLUMNS,
+    MAX_STRETCHES,
     NEED_ARENA,
     NEED_TASKS,
     NUM_SCALARS,
+    STRETCH_COLUMNS,
     TASK_COLUMNS,
     TIME_COLUMNS,
     State,
@@ -37,6 +39,9 @@ def empty_state(tables: Tables) -> State:
         "reach": np.zeros((num_blocks, 2), int64),
         "last": np.zeros((num_blocks, 2), int64),
         "forced": np.zeros(num_blocks, int64),
+        "role": np.zeros(num_blocks, int64),
+        "trial": np.zeros((len(tables.op), 2), int64),
+        "stretch": np.zeros((MAX_STRETCHES, STRETCH_COLUMNS), int64),
         "arena": np.zeros(16 * INITIAL_SLOTS, int32),
         "task_free": np.zeros(64, int64),
         "seg_free": np.zeros(64, int64),

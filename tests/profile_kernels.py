@@ -104,13 +104,13 @@ def build_groups(tb, rows, st, count):  # type: ignore[no-untyped-def]  # noqa: 
 @compiled
 def replay_all(tb, rows, st, count):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     for _ in range(count):
-        simulate(tb, st, -1, 0, 0, -1, EVER)
+        simulate(tb, st, -1, 0, 0, -1, EVER, False)
 
 
 @compiled
 def walk_prefix(tb, rows, st, count):  # type: ignore[no-untyped-def]  # noqa: ANN001, ANN201
     for number in range(count):
-        simulate(tb, st, number % tb.op.shape[0], st.num[NUM_TASKS], EVER, 0, EVER)
+        simulate(tb, st, number % tb.op.shape[0], st.num[NUM_TASKS], EVER, 0, EVER, False)
 
 
 def main() -> None:

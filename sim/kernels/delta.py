@@ -26,10 +26,13 @@ from sim.kernels.layout import (
     NUM_IN,
     NUM_NEAR,
     NUM_SAVED,
+    NUM_STRETCHES,
     NUM_TASKS,
     OVERFLOW,
     PARTS,
+    PLACE,
     POPPED,
+    REST,
     ROW,
     SEG,
     SERIAL,
@@ -38,6 +41,7 @@ from sim.kernels.layout import (
     UNREAD,
 )
 from sim.kernels.operators import build_operator
+from sim.kernels.stretch import keep_score, write_stretches
 from sim.kernels.timeline import simulate
 from sim.kernels.waiting import count_block, keep_counts, note_reach
 
@@ -58,6 +62,8 @@ def full(tb, rows, st, config_rows, config_ptr, config_devices):
     st.num[EPOCH] = epoch
     st.stamp[:] = 0
     st.forced[:] = 0
+    st.role[:] = 0
+    st.trial[:] = 0
     st.task_free[:] = -1
     st.seg_free[:] = -1
     st.new_memory[:] = 0
@@ -88,7 +94,7 @@ def full(tb, rows, st, config_rows, config_ptr, config_devices):
         elif b >= n + num_edges:
             find_tail(tb, st, b)
     add_up(tb, st)
-    status = simulate(tb, st, -1, 0, 0, -1, np.iinfo(np.int64).max)
+    status = simulate(tb, st, -1, 0, 0, -1, np.iinfo(np.int64).max, False)
     if status == DONE:
         keep_timeline(tb, st)
     return status
@@ -115,11 +121,13 @@ def keep_timeline(tb, st):
     Modified in place: times, order, what is known about them, memory, load and scalars.
     """
     num, order, new_order, time, new_time = st.num, st.order, st.new_order, st.time, st.new_time
+    write_stretches(st)
     for position in range(num[CUT_POSITION], num[NEW_TASKS]):
         t = new_order[position]
         order[position] = t
         for c in range(3):
             time[t, c] = new_time[t, c]
+        time[t, PLACE] = position
     note_reach(tb, st, num[CUT_POSITION], num[NEW_TASKS])
     copy_to(st.memory, st.new_memory)
     copy_to(st.load, st.new_load)
@@ -185,7 +193,7 @@ def keep_present(st, cutoff, limit):
     copy_to(st.new_memory, st.memory)
     copy_to(st.new_load, st.load)
     st.gain[:] = 0
-    num[NUM_SAVED], num[NUM_NEAR], num[NUM_BUILT], num[POPPED] = 0, 0, 0, 0
+    num[NUM_SAVED], num[NUM_NEAR], num[NUM_BUILT], num[POPPED], num[NUM_STRETCHES] = 0, 0, 0, 0, 0
     num[CUT_POSITION], num[NEW_TASKS], num[NEW_MAKESPAN] = num[NUM_TASKS], num[NUM_TASKS], num[MAKESPAN]
     num[NEW_SERIAL_SUM], num[NEW_OVERFLOW] = num[SERIAL_SUM], num[OVERFLOW]
     num[IS_CUTOFF] = 1 if is_dearer(num[OVERFLOW], num[MAKESPAN] + num[SERIAL_SUM], limit, cutoff) else 0
@@ -243,9 +251,12 @@ def propose(tb, rows, st, i, row, num_parts, cutoff, limit):
     add_up(tb, st)
     latest = cutoff - num[NEW_SERIAL_SUM] if limit < 0 or num[NEW_OVERFLOW] == limit else np.iinfo(np.int64).max
     cut_time, cut_key, num[CUT_POSITION] = find_cut(tb, st, i, st.saved[0])
-    status = simulate(tb, st, i, num[CUT_POSITION], cut_time, cut_key, latest)
+    is_seeking = st.trial[i, REST] == 0
+    status = simulate(tb, st, i, num[CUT_POSITION], cut_time, cut_key, latest, is_seeking)
     if status != DONE:
         reject(st)
+    else:
+        keep_score(st, i, is_seeking)
     return status
 
 

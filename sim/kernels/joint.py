@@ -113,7 +113,7 @@ def simulate_together(tb, st, members, position, cut_time, cut_key, cutoff):
     st.row[:] = loads
     count_changed(tb, st, st.num[EPOCH] + 1)
     force_sources_together(tb, st, members)
-    status = simulate(tb, st, -1, position, cut_time, cut_key, cutoff)
+    status = simulate(tb, st, -1, position, cut_time, cut_key, cutoff, False)
     st.forced[:] = 0
     st.row[:] = row
     return status

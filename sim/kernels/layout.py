@@ -87,7 +87,9 @@ SERIAL_SUM, NEW_SERIAL_SUM, OVERFLOW, NEW_OVERFLOW = 14, 15, 16, 17
 NUM_NODES, WIDTH, OUTER_LATENCY = 18, 19, 20  # of the hierarchy made last; RING_LATENCY is the inner one
 NUM_NEAR = 21  # blocks whose predecessors the proposal changes, in saved_id: the replaced ones, then neighbours
 EPOCH = 22  # number of the simulation under way
-NUM_SCALARS = 23
+NUM_STRETCHES = 23  # of the proposal, in State.stretch
+SHIFTED = 24  # tasks in them
+NUM_SCALARS = 25
 
 # Columns of State.task: what a task is, in one cache line.
 EXE, KEY, OWNER, NUM_IN = 0, 1, 2, 3  # duration, key, block, predecessors
@@ -96,11 +98,22 @@ BYTES = 6  # sent, summed over participants
 NEXT = 7  # in the queue, the task behind it that is ready at the same time
 TASK_COLUMNS = 8
 
-# Columns of State.time; WAIT is of the proposal alone: predecessors that have not ended, and in its upper half the
-# number of the simulation that set it.
-READY, START, END, WAIT = 0, 1, 2, 3
+# Columns of State.time and State.new_time. PLACE is of the accepted timeline alone: where in its order the task is;
+# WAIT of the proposal's: predecessors that have not ended, and in its upper half the number of the simulation that set
+# it.
+READY, START, END, WAIT, PLACE = 0, 1, 2, 3, 3
 TIME_COLUMNS = 4
 WAIT_BITS = 32
+
+# Columns of State.stretch (sim.kernels.stretch).
+FIRST_POSITION, FIRST_PLACE, NUM_SHIFTED, SHIFT = 0, 1, 2, 3
+STRETCH_COLUMNS, MAX_STRETCHES = 4, 64
+
+# Columns of State.trial.
+PAUSE, REST = 0, 1
+
+# Roles of a block in a proposal, below its mark in State.role.
+WATCHED, NEAR, REPLACED, ROLES = 1, 2, 3, 4
 
 # What a kernel says when an array is too small; the caller enlarges it and tries again.
 DONE, NEED_TASKS, NEED_ARENA, NEED_SCRATCH = 0, 1, 2, 3
@@ -134,6 +147,9 @@ class State(NamedTuple):
     reach: Ints  # (B, 2) last accepted position of what a block's forward and backward tasks are waited for by
     last: Ints  # (B, 2) last accepted position of a block's forward and backward tasks
     forced: Ints  # (B,) marks of blocks whose tasks are waited for by new ones
+    role: Ints  # (B,) ROLES * mark + role
+    trial: Ints  # (n, 2) for how many proposals of an operator no stretches are looked for
+    stretch: Ints  # (MAX_STRETCHES, STRETCH_COLUMNS) stretches of the accepted timeline that the proposal only shifts
     task_free: Ints  # free runs of task slots by size class
     seg_free: Ints  # free arena segments by size class
     devices: Lists  # of the proposed config
