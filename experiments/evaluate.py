@@ -39,7 +39,7 @@ def main(cfg: DictConfig) -> None:
     _write_table(folder, "evaluation.csv", standings.rows)
     _write_table(folder, "evaluation_totals.csv", standings.totals)
     folder.write_png("curves.png", curves_picture(standings))
-    folder.write_png("problems.png", problems_picture(evaluation, standings))
+    folder.write_png("problems.png", problems_picture(standings))
     console = Console(width=max(MIN_WIDTH, Console().width))
     console.print(standings_tables(evaluation, standings), soft_wrap=True)
     for line in (archive.summary, f"evaluation.csv, evaluation.json, curves.png and problems.png in {folder.label}"):

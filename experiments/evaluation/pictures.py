@@ -10,7 +10,6 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from experiments.comparison.bands import Band
-from experiments.evaluation.evaluation import Evaluation
 from experiments.evaluation.standings import ALL, Row, Standings
 from experiments.figures.bars import INK
 
@@ -25,7 +24,7 @@ SPREAD = 0.75
 def curves_picture(standings: Standings) -> Figure:
     """A panel for each group: score of the best so far against simulations."""
     groups = list(dict.fromkeys(group for group, _ in standings.curves))
-    names = list(dict.fromkeys(name for _, name in standings.curves))
+    names = _names(standings)
     picture, panels = _panels(max(1, len(groups)), names)
     for axes, group in zip(panels, groups, strict=False):
         for (other, name), band in standings.curves.items():
@@ -38,10 +37,10 @@ def curves_picture(standings: Standings) -> Figure:
     return picture
 
 
-def problems_picture(evaluation: Evaluation, standings: Standings) -> Figure:
+def problems_picture(standings: Standings) -> Figure:
     """A panel for each cluster and budget: speed-ups over data parallelism with intervals, where above ``LEAST``."""
     groups = list(dict.fromkeys((row["cluster"], row["unit"], row["checkpoint"]) for row in standings.rows))
-    names = [entrant.name for entrant in evaluation.entrants]
+    names = _names(standings)
     picture, panels = _panels(len(groups), names)
     for axes, (cluster, unit, checkpoint) in zip(panels, groups, strict=False):
         rows = [
@@ -77,6 +76,11 @@ def _panels(count: int, names: Sequence[str]) -> tuple[Figure, Sequence[Axes]]:
         handles=handles, loc="outside upper center", ncols=min(6, max(1, len(names))), frameon=False, fontsize=8
     )
     return picture, list(panels[:count])
+
+
+def _names(standings: Standings) -> list[str]:
+    """Contestants that have searched something; in both pictures each has the same colour."""
+    return list(dict.fromkeys(row["contestant"] for row in standings.rows))
 
 
 def _colour(names: Sequence[str], name: str) -> str:

@@ -183,6 +183,18 @@ def test_pictures_and_tables_are_left_behind(outcome: Outcome) -> None:
     assert "four, 0.05 seconds: speed-up over data parallelism" in outcome.stdout
 
 
+def test_seconds_alone_may_be_the_budget(call: Evaluate) -> None:
+    words = (
+        "evaluation.simulations=[]",
+        "evaluation.seconds=[0.05]",
+        "evaluation.entered=[walk]",
+        "evaluation.seeds=[0]",
+    )
+    outcome = call(*words, "evaluation.held_on=[two]")
+
+    assert (outcome.code, [row["checkpoint"] for row in outcome.rows]) == (0, ["0.05"])
+
+
 # What was found when
 
 
