@@ -79,7 +79,7 @@ def draw_times(
     axes.errorbar(measured, simulated, xerr=spread, fmt="o", color=POINT, markersize=5, elinewidth=1, label=label)
     axes.set(xscale="log", yscale="log", xlim=ends, ylim=ends, aspect="equal")
     for axis, name in ((axes.xaxis, "measured"), (axes.yaxis, "simulated")):
-        axis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axis.set_major_locator(LogLocator(subs=(1, 1.5, 2, 3, 5, 7)))
         axis.set_major_formatter(StrMethodFormatter("{x:g}"))
         axis.set_minor_locator(LogLocator(subs=()))
         axis.set_label_text(f"{name} iteration time, ms")
