@@ -4,7 +4,7 @@ import csv
 import json
 import os
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -77,4 +77,5 @@ def draft(path: Path) -> Iterator[Path]:
             error.filename = str(path)
         raise
     finally:
-        unfinished.unlink(missing_ok=True)
+        with suppress(OSError):  # none, or not to be removed either
+            unfinished.unlink()
