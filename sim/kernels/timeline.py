@@ -67,8 +67,9 @@ def simulate(tb, st, i, cut_position, cut_time, cut_key, cutoff, is_seeking):
         cutoff: stop as soon as a task ends later, or ends so late that the iteration must (``st.rest``).
         is_seeking: whether to look for stretches that are only shifted (``sim.kernels.stretch``).
 
-    Modified in place: ``st.new_time`` and ``st.new_order`` from the cut on, but for what is in ``st.stretch``; the heap, counts; ``st.num``: new number
-    of tasks, new makespan (or, if cut off, a lower bound of it that exceeds ``cutoff``), tasks dequeued, tasks shifted.
+    Modified in place: ``st.new_time`` and ``st.new_order`` from the cut on, but for what is in ``st.stretch``; the
+    heap, counts; ``st.num``: new number of tasks, new makespan (or, if cut off, a lower bound of it that exceeds
+    ``cutoff``), tasks dequeued, tasks shifted.
     """
     n, num_edges, training, num = tb.op.shape[0], tb.edge.shape[0], tb.flags[TRAINING], st.num
     block, arena, out, task = st.block, st.arena, st.scratch, st.task
