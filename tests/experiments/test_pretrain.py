@@ -16,6 +16,7 @@ from experiments.instances import Instances
 from sim.topology import load_topology
 
 CONF = Path(__file__).resolve().parents[2] / "experiments" / "conf"
+POLICIES = sorted((CONF.parent / "policies").glob("without_*.safetensors"))
 SMALL = ("instances.generated_share=1", "instances.held_out=null")
 SHORT = ("pretraining.imitation.simulations=100", "pretraining.network.width=8", "instances.num_devices=[2]")
 
@@ -71,7 +72,7 @@ def test_what_a_policy_goes_on_from_is_told(monkeypatch: pytest.MonkeyPatch, tmp
     assert second["training"]["before"] == first["training"]
 
 
-@pytest.mark.parametrize("path", sorted((CONF.parent / "policies").glob("without_*.safetensors")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", POLICIES, ids=lambda path: path.stem)
 def test_a_policy_of_the_repository_was_trained_without_its_family(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir("/")
     training = json.loads(path.with_suffix(".json").read_text())["training"]
