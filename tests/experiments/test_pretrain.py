@@ -16,6 +16,7 @@ from experiments.instances import Instances
 from sim.topology import load_topology
 
 CONF = Path(__file__).resolve().parents[2] / "experiments" / "conf"
+POLICIES = sorted((CONF.parent / "policies").glob("without_*.safetensors"))
 SMALL = ("instances.generated_share=1", "instances.held_out=null")
 SHORT = ("pretraining.imitation.simulations=100", "pretraining.network.width=8", "instances.num_devices=[2]")
 
@@ -71,9 +72,6 @@ def test_what_a_policy_goes_on_from_is_told(monkeypatch: pytest.MonkeyPatch, tmp
     assert second["training"]["before"] == first["training"]
 
 
-POLICIES = sorted((CONF.parent / "policies").glob("without_*.safetensors"))
-
-
 @pytest.mark.parametrize("path", POLICIES, ids=lambda path: path.stem)
 def test_a_policy_of_the_repository_was_trained_without_its_family(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir("/")
@@ -104,7 +102,6 @@ def test_no_more_devices_are_drawn_than_the_topology_has() -> None:
 @pytest.mark.parametrize(
     ("override", "message"),
     [
-        ("agent=mcmc", "error: agent: agents.mcmc.Mcmc has no network to train; agent=zero_shot has"),
         ("seconds=0", "error: seconds: 0 is not a positive number"),
         ("solve=1", "error: solve: needs a folder to write to: lessons=FOLDER"),
         ("solve=-1", "error: solve: -1 is not a whole number from 0 on"),
