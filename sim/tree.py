@@ -12,9 +12,9 @@ from sim.additive_bounds import WEIGHT_BITS, AdditiveBounds
 from sim.chain import Improvement, Steps
 from sim.cost_to_go import cost_to_go
 from sim.kernels import tree as kernel
+from sim.kernels.kernel import NEVER
 from sim.kernels.layout import Ints, Lists
 from sim.kernels.tree import (
-    NEVER,
     T_BEST_COST,
     T_BEST_OVERFLOW,
     T_CUTOFFS,

@@ -1,14 +1,11 @@
 """Many simulations of one problem: State's arrays with one more axis in front, one entry for each."""
 
-import numpy as np
 from numba import njit
 
 from sim.kernels.chain import find_row, place
 from sim.kernels.delta import accept, propose
-from sim.kernels.kernel import OPTIONS, kernel
+from sim.kernels.kernel import NEVER, OPTIONS, kernel
 from sim.kernels.layout import DONE, State
-
-NO_LIMIT = np.iinfo(np.int64).max
 
 # Written out field by field: numba cannot loop over a tuple whose entries differ in type.
 _SOURCE = f"def one_of(states, b):\n    return State({', '.join(f'states.{field}[b]' for field in State._fields)})\n"
@@ -38,7 +35,7 @@ def change(tb, rows, states, ch, first, last, operators, indices, is_changed):
         st, i = one_of(states, b), operators[b]
         r = find_row(ch, i, indices[b])
         place(ch, r, indices[b], st.devices)
-        status = propose(tb, rows, st, i, ch.row[r], ch.parts[r], NO_LIMIT, NO_LIMIT)
+        status = propose(tb, rows, st, i, ch.row[r], ch.parts[r], NEVER, NEVER)
         if status != DONE:
             return status
         accept(tb, st)

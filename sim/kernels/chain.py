@@ -5,7 +5,7 @@ import math
 import numpy as np
 
 from sim.kernels.delta import accept, propose, reject
-from sim.kernels.kernel import kernel
+from sim.kernels.kernel import NEVER, kernel
 from sim.kernels.layout import (
     ALIGNED,
     BLOCK,
@@ -197,7 +197,7 @@ def walk(
             walked[W_ROW], walked[W_PARTS] = row, parts
             walked[W_IS_PENDING] = 1
         highest = walked[W_HIGHEST]
-        cutoff, limit = (highest, overflow) if has_cutoff else (np.iinfo(np.int64).max, -1)
+        cutoff, limit = (highest, overflow) if has_cutoff else (NEVER, -1)
         status = propose(tb, rows, st, walked[W_OPERATOR], walked[W_ROW], walked[W_PARTS], cutoff, limit)
         if status != DONE:
             return status

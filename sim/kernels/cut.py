@@ -1,9 +1,7 @@
 """The cut: the earliest moment at which a new config can change the timeline."""
 
-import numpy as np
-
 from sim.kernels.blocks import pack
-from sim.kernels.kernel import inlined
+from sim.kernels.kernel import NEVER, inlined
 from sim.kernels.layout import (
     BASE,
     END,
@@ -38,7 +36,7 @@ def find_cut(tb, st, i, old):
     Returns:
         Time, key, and how many accepted tasks come before them.
     """
-    n, best_time, best_key = tb.op.shape[0], np.iinfo(np.int64).max, np.iinfo(np.int64).max
+    n, best_time, best_key = tb.op.shape[0], NEVER, NEVER
     block, arena, time, task, order = st.block, st.arena, st.time, st.task, st.order
     for t in range(old[BASE], old[BASE] + old[PARTS]):
         if time[t, READY] < best_time or (time[t, READY] == best_time and task[t, KEY] < best_key):

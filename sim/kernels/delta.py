@@ -9,7 +9,7 @@ from sim.kernels.cut import find_cut
 from sim.kernels.edges import build_edge
 from sim.kernels.groups import build_group
 from sim.kernels.headroom import add_work, choose_rows, find_gain, find_tail, group_bound, keep_gain, work_bound
-from sim.kernels.kernel import inlined, kernel
+from sim.kernels.kernel import NEVER, NO, NONE, ZERO, inlined, kernel
 from sim.kernels.layout import (
     CUT_POSITION,
     DONE,
@@ -94,7 +94,7 @@ def full(tb, rows, st, config_rows, config_ptr, config_devices):
         elif b >= n + num_edges:
             find_tail(tb, st, b)
     add_up(tb, st)
-    status = simulate(tb, st, -1, 0, 0, -1, np.iinfo(np.int64).max, False)
+    status = simulate(tb, st, NONE, ZERO, ZERO, NONE, NEVER, NO)
     if status == DONE:
         keep_timeline(tb, st)
     return status
@@ -249,7 +249,7 @@ def propose(tb, rows, st, i, row, num_parts, cutoff, limit):
             stop(st, bound, serial)
             return DONE
     add_up(tb, st)
-    latest = cutoff - num[NEW_SERIAL_SUM] if limit < 0 or num[NEW_OVERFLOW] == limit else np.iinfo(np.int64).max
+    latest = cutoff - num[NEW_SERIAL_SUM] if limit < 0 or num[NEW_OVERFLOW] == limit else NEVER
     cut_time, cut_key, num[CUT_POSITION] = find_cut(tb, st, i, st.saved[0])
     is_seeking = st.trial[i, REST] == 0
     status = simulate(tb, st, i, num[CUT_POSITION], cut_time, cut_key, latest, is_seeking)

@@ -1,6 +1,5 @@
 """Delta simulation of several operators' new configs at once: one strategy, one pricing."""
 
-import numpy as np
 from numba import njit
 
 from sim.kernels.accounts import add_block, add_up, is_dearer, new_overflow
@@ -10,6 +9,7 @@ from sim.kernels.delta import keep_timeline, reject, stop
 from sim.kernels.edges import build_edge
 from sim.kernels.groups import build_group
 from sim.kernels.headroom import find_tail, keep_gain, part_ns
+from sim.kernels.kernel import NEVER, NO, NONE
 from sim.kernels.layout import (
     CUT_POSITION,
     DONE,
@@ -113,7 +113,7 @@ def simulate_together(tb, st, members, position, cut_time, cut_key, cutoff):
     st.row[:] = loads
     count_changed(tb, st, st.num[EPOCH] + 1)
     force_sources_together(tb, st, members)
-    status = simulate(tb, st, -1, position, cut_time, cut_key, cutoff, False)
+    status = simulate(tb, st, NONE, position, cut_time, cut_key, cutoff, NO)
     st.forced[:] = 0
     st.row[:] = row
     return status
@@ -168,7 +168,7 @@ def propose_together(tb, rows, st, members, config_rows, config_parts, config_de
             stop(st, bound, serial)
             return DONE
     add_up(tb, st)
-    latest = cutoff - num[NEW_SERIAL_SUM] if limit < 0 or num[NEW_OVERFLOW] == limit else np.iinfo(np.int64).max
+    latest = cutoff - num[NEW_SERIAL_SUM] if limit < 0 or num[NEW_OVERFLOW] == limit else NEVER
     status = simulate_together(tb, st, members, position, cut_time, cut_key, latest)
     if status != DONE:
         reject(st)

@@ -47,7 +47,7 @@ def scan(
     """
     num, k = st.num, members.shape[0]
     together_parts = np.empty(k, np.int64)
-    together_devices = np.empty((k, config_devices.shape[1]), np.int32)
+    together_rows, together_devices = np.empty(k, np.int64), np.empty((k, config_devices.shape[1]), np.int32)
     while scanned[S_NEXT] < visits.shape[0] and scanned[S_SIMULATIONS] < count:
         c = visits[scanned[S_NEXT]]
         cost, overflow = num[MAKESPAN] + num[SERIAL_SUM], num[OVERFLOW]
@@ -57,10 +57,10 @@ def scan(
                 st.devices[part] = config_devices[c, part]
             status = propose(tb, rows, st, members[0], config_rows[0, c], config_parts[c], cutoff, overflow)
         else:
-            together_parts[:] = config_parts[c]
+            together_rows[:], together_parts[:] = config_rows[:, c], config_parts[c]
             together_devices[:] = config_devices[c]
             status = propose_together(
-                tb, rows, st, members, config_rows[:, c], together_parts, together_devices, cutoff, overflow
+                tb, rows, st, members, together_rows, together_parts, together_devices, cutoff, overflow
             )
         if status != DONE:
             return status

@@ -5,11 +5,9 @@ before anything has changed keep their times: they are walked through in their o
 stretches behind them that are only shifted (``sim.kernels.stretch``); the rest is simulated.
 """
 
-import numpy as np
-
 from sim.kernels.headroom import start_rest
 from sim.kernels.heap import push, sift
-from sim.kernels.kernel import kernel
+from sim.kernels.kernel import NEVER, ZERO, kernel
 from sim.kernels.layout import (
     BASE,
     DONE,
@@ -80,13 +78,13 @@ def simulate(tb, st, i, cut_position, cut_time, cut_key, cutoff, is_seeking):
     in_ptr, route, order, new_order = tb.in_ptr, tb.route, st.order, st.new_order
     role = st.role
     free_at[:] = 0
-    size, position, makespan, bound = 0, 0, 0, 0
+    size, position, makespan, bound = ZERO, 0, 0, 0
     run_time, run_key, run_end = -1, 0, 0
     num[IS_CUTOFF], num[NUM_STRETCHES], num[SHIFTED] = 0, 0, 0
     start_rest(tb, st, i)
     num[EPOCH] += 1
     mark, epoch = 0, num[EPOCH]
-    num_new = 0
+    num_new = ZERO
     if i >= 0:
         count_changed(tb, st, epoch)
         mark = force_sources(tb, st, i)
@@ -135,7 +133,7 @@ def simulate(tb, st, i, cut_position, cut_time, cut_key, cutoff, is_seeking):
                     num_kept, last_place, run_time = num_kept + length, until - 1, -1
                     num[SHIFTED] += length
                     if num[NUM_STRETCHES] == MAX_STRETCHES:
-                        later = np.iinfo(np.int64).max
+                        later = NEVER
                     if until == num[NUM_TASKS] and size == 0:
                         # Nothing new is still to come.
                         position += length

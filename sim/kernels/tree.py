@@ -5,7 +5,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sim.kernels.delta import accept, propose, reject
-from sim.kernels.kernel import kernel
+from sim.kernels.kernel import NEVER, kernel
 from sim.kernels.layout import (
     DONE,
     IS_CUTOFF,
@@ -24,8 +24,6 @@ from sim.kernels.layout import (
 T_DEPTH, T_NODES, T_SIMULATIONS, T_CUTOFFS, T_TASKS, T_IMPROVEMENTS, T_BEST_COST, T_BEST_OVERFLOW, T_NEXT = range(9)
 T_INNER = 9  # of an enumeration: the last operator's next config
 TREE_ENTRIES = 10
-
-NEVER = 2**63 - 1
 
 
 class Options(NamedTuple):
