@@ -7,7 +7,7 @@ import numpy as np
 from numba import njit
 
 # Constants that kernels hand to long kernels have numpy's types: for a plain 0 numba compiles the callee once more.
-NEVER = np.int64(2**63 - 1)
+NEVER: Any = np.int64(2**63 - 1)
 NONE, ZERO, NO = np.int64(-1), np.int64(0), np.bool_(False)
 
 OPTIONS: dict[str, Any] = {"cache": True, "nogil": True, "_nrt": False}
