@@ -14,7 +14,7 @@ from agents.errors import AgentError
 from agents.graph_network import GraphNetwork
 from agents.ledger import Ledger
 from agents.policy import StrategyPolicy
-from agents.policy_file import load_policy
+from agents.policy_file import open_network
 from agents.torch_threads import torch_threads
 from agents.vector_adapter import VectorAdapter
 from envs.observation import GraphObservation
@@ -103,8 +103,7 @@ class ActorCritic(Agent):
         # Arguments of distributions are ours, not the user's; checking them costs 12-19 % of the time.
         torch.distributions.Distribution.set_default_validate_args(False)
         with torch_threads(self.num_threads):
-            torch.manual_seed(self.seed)
-            network = load_policy(self._policy) if self._policy else self._network()
+            network = open_network(self._policy, self._network, self.seed)
             model = self._algorithm(
                 StrategyPolicy,
                 VectorAdapter(env),

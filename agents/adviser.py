@@ -1,7 +1,6 @@
 """Adviser: what a policy says of the configs of a problem's operators."""
 
 import math
-from collections.abc import Callable
 from functools import partial
 from typing import TypeAlias
 
@@ -11,7 +10,6 @@ from numpy.typing import NDArray
 
 from agents.graph_network import GraphNetwork, Tensors
 from agents.ledger import Ledger
-from agents.policy_file import load_policy
 from agents.torch_threads import torch_threads
 from envs.decisions import Improve
 from envs.mdp import Mdp
@@ -105,14 +103,6 @@ class Adviser:
             "progress": progress,
         }
         return {name: torch.as_tensor(array) for name, array in arrays.items()}
-
-
-def open_network(policy: str | None, untrained: Callable[[], GraphNetwork], seed: int) -> GraphNetwork:
-    """The network of a policy file, or, where None is given, one whose weights are drawn with the seed."""
-    if policy is not None:
-        return load_policy(policy)
-    torch.manual_seed(seed)
-    return untrained()
 
 
 def advised_space(problem: Problem, *, aligned_only: bool) -> SoapSpace:

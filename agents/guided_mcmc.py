@@ -5,11 +5,12 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from agents.adviser import Adviser, advised_space, open_network
+from agents.adviser import Adviser, advised_space
 from agents.agent import Agent
 from agents.errors import AgentError
 from agents.graph_network import GraphNetwork
 from agents.ledger import Ledger
+from agents.policy_file import open_network
 from sim.chain import Chain
 from sim.problem import Problem
 from sim.strategies import start_strategy

@@ -5,13 +5,14 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from agents.adviser import Adviser, Logits, advised_space, open_network
+from agents.adviser import Adviser, Logits, advised_space
 from agents.agent import Agent
 from agents.errors import AgentError
 from agents.graph_network import GraphNetwork
 from agents.large_neighbourhood import LargeNeighbourhood
 from agents.ledger import Ledger
 from agents.players import Player, Players
+from agents.policy_file import open_network
 from sim.critical_path import critical_operators
 from sim.neighbourhood import Neighbourhood, Scan
 from sim.problem import Problem

@@ -2,10 +2,11 @@
 
 import json
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 
@@ -64,6 +65,16 @@ def load_policy(path: str | Path) -> GraphNetwork:
     except (KeyError, TypeError, ValueError, RuntimeError, OSError, SafetensorError) as error:
         raise PolicyFileError(path, f"does not hold the weights of a GraphNetwork ({error})") from error
     return network
+
+
+def open_network(policy: str | None, untrained: Callable[[], GraphNetwork], seed: int) -> GraphNetwork:
+    """The network of a policy file, or, where none is given, one whose weights are drawn with the seed.
+
+    Raises:
+        PolicyFileError: see ``load_policy``.
+    """
+    torch.manual_seed(seed)
+    return load_policy(policy) if policy else untrained()
 
 
 def found(path: str | Path) -> Path:

@@ -6,12 +6,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 
 from agents.errors import AgentError
 from agents.graph_network import GraphNetwork
 from agents.imitation import Imitation, Lesson, Solution
-from agents.policy_file import load_policy
+from agents.policy_file import open_network
 from agents.torch_threads import torch_threads
 from sim.problem import Problem
 
@@ -76,8 +75,7 @@ class Pretraining:
         for name, count in (("lessons_per_problem", lessons_per_problem), ("num_lessons", num_lessons)):
             if count < 1:
                 raise AgentError(f"pretraining.{name} must be at least 1, not {count}")
-        torch.manual_seed(seed)
-        self.network = load_policy(policy) if policy else network()
+        self.network = open_network(policy, network, seed)
         self.imitation = imitation(seed=seed)
         self._optimizer = self.imitation.optimizer(self.network)
         self._rng, self._period, self._num_threads = np.random.default_rng(seed), lessons_per_problem, num_threads

@@ -11,7 +11,7 @@ from agents.agent import Agent
 from agents.errors import AgentError
 from agents.graph_network import Encoding, GraphNetwork
 from agents.ledger import Ledger
-from agents.policy_file import load_policy
+from agents.policy_file import open_network
 from agents.torch_threads import torch_threads
 from envs.arguments import make_mdp
 from envs.decisions import Visit
@@ -88,8 +88,7 @@ class ZeroShot(Agent):
         for name in self.known:
             mdp.start(start_strategy(name, problem, rng))
         with torch_threads(self.num_threads), torch.no_grad():
-            torch.manual_seed(self.seed)
-            network = load_policy(self._policy) if self._policy else self._network()
+            network = open_network(self._policy, self._network, self.seed)
             encoding = network.encode({name: torch.as_tensor(array) for name, array in observation.static.items()})
             decide = partial(_chosen, network, encoding, self.temperature)
             _play(one, None, decide)
