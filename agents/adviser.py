@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from agents.graph_network import GraphNetwork, Tensors
+from agents.graph_network import GraphNetwork, Tensors, tensors
 from agents.ledger import Ledger
 from agents.torch_threads import torch_threads
 from envs.decisions import Improve
@@ -43,10 +43,8 @@ class Adviser:
         decide = partial(Improve, num_steps=len(problem.graph))
         self._mdp = Mdp(problem, space, CostReduction(), ledger, Padding(), decide)
         self._observation = GraphObservation(self._mdp, has_static=False)
-        static = self._observation.static
-        facts = {name: torch.as_tensor(array) for name, array in static.items()}
         with torch_threads(1), torch.no_grad():
-            self._encoding = network.encode(facts)
+            self._encoding = network.encode(tensors(self._observation.static))
 
     def logits(self, simulation: Simulation) -> Logits:
         """What the policy thinks of every operator's configs, the others being as they are."""
@@ -95,14 +93,14 @@ class Adviser:
         states[:, :, 0] = np.arange(num_operators) == operators[:, None]
         progress = np.repeat(observation["progress"], count, axis=0)
         progress[:, 0] = operators / len(self.problem.graph)
-        arrays = {
+        turns = {
             "operator_states": states.reshape(count, -1),
             "device_states": np.repeat(observation["device_states"], count, axis=0),
             "candidates": observation["candidates"].reshape(num_operators, -1)[operators],
             "action_mask": observation["action_mask"].reshape(num_operators, -1)[operators],
             "progress": progress,
         }
-        return {name: torch.as_tensor(array) for name, array in arrays.items()}
+        return tensors(turns)
 
 
 def advised_space(problem: Problem, *, aligned_only: bool) -> SoapSpace:

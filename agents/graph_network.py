@@ -1,8 +1,10 @@
 """GraphNetwork: scores the candidate configs of a state, for any graph, topology and number of devices."""
 
-from typing import NamedTuple, TypeAlias
+from collections.abc import Mapping
+from typing import Any, NamedTuple, TypeAlias
 
 import torch
+from numpy.typing import NDArray
 from torch import nn
 
 from envs.config_table import CONFIG_FEATURES
@@ -148,6 +150,11 @@ class GraphNetwork(nn.Module):
         hidden = torch.relu(self.hidden(torch.relu(self.candidate(legal) + known)))
         scores = (self.score(hidden) + self.shortcut(legal))[:, 0]
         return scores.new_full(mask.shape, NEVER).index_put((rows, actions), scores)
+
+
+def tensors(arrays: Mapping[str, NDArray[Any]]) -> Tensors:
+    """The same arrays, not copied, as the network takes them."""
+    return {name: torch.as_tensor(array) for name, array in arrays.items()}
 
 
 def _averages(

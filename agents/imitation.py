@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from agents.agent import Agent
 from agents.budget import Budget
 from agents.errors import AgentError
-from agents.graph_network import GraphNetwork, Tensors
+from agents.graph_network import GraphNetwork, Tensors, tensors
 from envs.config_table import Floats
 from envs.observation import GraphObservation
 from envs.vector import SoapVectorEnv
@@ -122,7 +122,7 @@ class Imitation:
             observation=lambda mdp: GraphObservation(mdp, has_static=False),
         )
         assert isinstance(env.observation, GraphObservation)
-        facts = {name: torch.as_tensor(array) for name, array in env.observation.static.items()}
+        facts = tensors(env.observation.static)
         return Lesson(env, facts, solution, problem.data_parallel_ns / solution.cost_ns)
 
     def optimizer(self, network: GraphNetwork) -> torch.optim.Optimizer:
@@ -158,8 +158,8 @@ class Imitation:
             random = (self._rng.random(masks.shape) * masks).argmax(axis=1)
             actions = np.where(self._rng.random(self.num_envs) < self.noise, random, choice)
             observation, *_ = lesson.env.step(actions)
-        stacked = {name: torch.as_tensor(np.concatenate([one[name] for one in seen])) for name in seen[0]}
-        return stacked, torch.as_tensor(np.concatenate(targets))
+        stacked = {name: np.concatenate([one[name] for one in seen]) for name in seen[0]}
+        return tensors(stacked), torch.as_tensor(np.concatenate(targets))
 
     def _start(self, lesson: Lesson) -> Strategy | None:
         """Data parallelism, or, in a share of the lessons, a strategy between that and the teacher's."""

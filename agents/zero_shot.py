@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from agents.agent import Agent
 from agents.errors import AgentError
-from agents.graph_network import Encoding, GraphNetwork
+from agents.graph_network import Encoding, GraphNetwork, tensors
 from agents.ledger import Ledger
 from agents.policy_file import open_network
 from agents.torch_threads import torch_threads
@@ -89,7 +89,7 @@ class ZeroShot(Agent):
             mdp.start(start_strategy(name, problem, rng))
         with torch_threads(self.num_threads), torch.no_grad():
             network = open_network(self._policy, self._network, self.seed)
-            encoding = network.encode({name: torch.as_tensor(array) for name, array in observation.static.items()})
+            encoding = network.encode(tensors(observation.static))
             decide = partial(_chosen, network, encoding, self.temperature)
             _play(one, None, decide)
             before_ns = None
@@ -116,7 +116,7 @@ def _chosen(
     rng: np.random.Generator | None = None,
 ) -> NDArray[np.int64]:
     """(S,) actions; without ``rng`` the favourites."""
-    logits = network(encoding, {name: torch.as_tensor(array) for name, array in observation.items()})[0].numpy()
+    logits = network(encoding, tensors(observation))[0].numpy()
     # The largest of logits with Gumbel noise is a draw from their softmax.
     noise = 0 if rng is None else temperature * rng.gumbel(size=logits.shape)
     chosen: NDArray[np.int64] = (logits + noise).argmax(axis=1)

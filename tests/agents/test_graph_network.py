@@ -10,7 +10,7 @@ import torch
 from stable_baselines3.common.utils import obs_as_tensor
 
 from agents.errors import PolicyFileError
-from agents.graph_network import GraphNetwork
+from agents.graph_network import GraphNetwork, Tensors, tensors
 from agents.policy import StrategyPolicy
 from agents.policy_file import load_policy, read_about, save_policy
 from envs.padding import Padding
@@ -34,7 +34,7 @@ def network(seed: int = 0) -> GraphNetwork:
     return GraphNetwork(width=16, num_rounds=2, prior=1.0)
 
 
-def seen(env: StrategyVectorEnv, steps: int = 2) -> dict[str, torch.Tensor]:
+def seen(env: StrategyVectorEnv, steps: int = 2) -> Tensors:
     """What is observed after some steps of random actions, the same for equal operators."""
     observation, _ = env.reset()
     rng = np.random.default_rng(0)
@@ -42,11 +42,7 @@ def seen(env: StrategyVectorEnv, steps: int = 2) -> dict[str, torch.Tensor]:
         legal = [np.flatnonzero(mask) for mask in env.action_masks()]
         actions = [choices[int(draw * len(choices))] for choices, draw in zip(legal, rng.random(NUM_ENVS), strict=True)]
         observation, *_ = env.step(np.array(actions))
-    return {name: torch.as_tensor(array) for name, array in observation.items()}
-
-
-def facts(env: StrategyVectorEnv) -> dict[str, torch.Tensor]:
-    return {name: torch.as_tensor(array) for name, array in env.observation.static.items()}
+    return tensors(observation)
 
 
 @pytest.mark.parametrize("environment", [SoapVectorEnv, SoapImproveVectorEnv])
@@ -56,7 +52,7 @@ def test_padding_changes_neither_logits_nor_values(problem: Problem, environment
     logits, values = [], []
     for env in envs:
         observation, scorer = seen(env, steps=2), network()
-        found, value = scorer(scorer.encode(facts(env)), observation)
+        found, value = scorer(scorer.encode(tensors(env.observation.static)), observation)
         logits.append(found[observation["action_mask"] > 0].detach().numpy())
         values.append(value.detach().numpy())
 
