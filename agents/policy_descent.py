@@ -66,16 +66,16 @@ class PolicyDescent(Agent):
         rng = np.random.default_rng(self.seed)
         adviser = Adviser(problem, network, advised_space(problem, aligned_only=self.aligned_only), ledger)
         adviser.rollout()
-        is_complete = problem.space.is_enumerable
-        space = problem.space if is_complete else adviser.space
-        near = Neighbourhood(problem, rng, num_samples=self._then.num_samples, space=space)
+        whole = Neighbourhood(problem, rng, num_samples=self._then.num_samples)
+        near = whole
+        if not whole.is_complete:
+            near = Neighbourhood(problem, rng, num_samples=self._then.num_samples, space=adviser.space)
         players = Players(problem)
         current = ledger.simulation(ledger.best_strategy)
         is_one_opt = self._descend(ledger, adviser, near, current, players, rng)
-        if is_one_opt and is_complete:
+        if is_one_opt and whole.is_complete:
             ledger.certify_one_opt(current.configs)
-        near = Neighbourhood(problem, rng, num_samples=self._then.num_samples)
-        self._then.destroy_and_repair(ledger, near, current, players, rng)
+        self._then.destroy_and_repair(ledger, whole, current, players, rng)
 
     def _descend(
         self,
