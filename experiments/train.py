@@ -23,6 +23,7 @@ from experiments.problem import make_problem
 from experiments.progress import ProgressDisplay
 from experiments.run_folder import RunFolder
 from experiments.simulate import load_strategy
+from experiments.sync import check_sync
 from experiments.training_curves import HEADER, Curve, curve_rows, picture, table_rows, terminal_table
 from runtime.accuracy import accuracy
 from runtime.dataset import Dataset
@@ -91,11 +92,13 @@ def make_training(cfg: DictConfig) -> Training:
     """Model and data, if they fit each other.
 
     Raises:
-        OptionError: a number that cannot be trained with, or a model that reads no images.
+        OptionError: a number that cannot be trained with, a scheme of synchronisation that ranks do not run as such,
+            or a model that reads no images.
         DatasetMismatchError: a model that reads other images than digits.
     """
     check(cfg)
     problem = make_problem(cfg)
+    check_sync(problem.sync)
     if "image_size" not in cfg.model:
         raise OptionError("model", f"'{problem.graph.name}' reads no images, which digits are")
     train, test = (

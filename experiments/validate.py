@@ -26,6 +26,7 @@ from experiments.problem import make_problem
 from experiments.record import PACKAGES, commit
 from experiments.run_folder import RunFolder
 from experiments.strategy_choice import choose_strategies
+from experiments.sync import check_sync
 from experiments.validation import Measurement, validate
 from experiments.validation_report import validation_figure, validation_table
 from runtime.errors import RankFailedError
@@ -33,12 +34,8 @@ from runtime.launch import Ranks
 from runtime.options import RankOptions, RunOptions
 from runtime.program import build_program
 from sim.problem import Problem
-from sim.sync import Sync
 
 FORMAT_VERSION = 1
-
-TRUE_SCHEMES = ("ring", "parameter_server")
-"""What ranks run as it is simulated; everything else is one all-reduce."""
 
 LEAST = {"sample": 0, "num_rounds": 1, "num_iterations": 1, "warm_ups": 0, "num_threads": 1}
 
@@ -85,17 +82,6 @@ def chosen(cfg: DictConfig, problem: Problem, options: Mapping[str, Any]) -> dic
     for strategy in strategies.values():
         build_program(problem, strategy)  # refuses before anything is started
     return {name: Measurement(strategy, options["warm_ups"]) for name, strategy in strategies.items()}
-
-
-def check_sync(sync: Sync) -> None:
-    """Refuse schemes whose simulation would be held to something else.
-
-    Raises:
-        OptionError: it is such a scheme.
-    """
-    if sync.scheme not in TRUE_SCHEMES:
-        reason = f"ranks run '{sync.scheme}' as one all-reduce, not as it is simulated"
-        raise OptionError("sync", f"{reason}; choose one of {', '.join(TRUE_SCHEMES)}")
 
 
 def measure(

@@ -94,6 +94,8 @@ MISTAKES = {
     "test_share=1.0": "test_share: 1.0 is not a number from 0.01 to 0.99",
     "is_double=perhaps": "is_double: 'perhaps' is not true or false",
     "training=false": "training: False is not true, without which nothing is trained",
+    "sync=zero": "sync: ranks run 'zero' as one all-reduce, not as it is simulated; choose one of ring, "
+    "parameter_server",
     "model=rnntc": "model: 'rnntc' reads no images, which digits are",
     "model=alexnet model.image_size=67": "operator 'conv1' needs source of shape (3, 67, 67), the dataset has "
     "(1, 67, 67)",
