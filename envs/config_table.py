@@ -75,7 +75,7 @@ class ConfigTable:
     def __init__(self, problem: Problem, space: SoapSpace) -> None:
         self.problem, self.space = problem, space
         topology, graph = problem.topology, problem.graph
-        self._kinds = np.array([topology.device_kinds.index(device.kind) for device in topology.devices])
+        self._kinds = topology.kind_numbers
         self._capacity = np.array([device.memory_bytes for device in topology.devices], dtype=np.float64)
         self._updates = np.array([problem.cost.update_ns(kind) for kind in topology.device_kinds])[self._kinds]
         self._iteration_ns = max(1, problem.data_parallel_ns)

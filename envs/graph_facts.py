@@ -112,10 +112,9 @@ class GraphFacts:
 
     def _devices(self, kind_ns: NDArray[np.float64]) -> Floats:
         topology = self._problem.topology
-        kinds = [topology.device_kinds.index(device.kind) for device in topology.devices]
-        nodes = np.unique([device.node for device in topology.devices], return_inverse=True)[1]
+        nodes, device_ns = topology.node_numbers, kind_ns[topology.kind_numbers]
         rows = np.zeros((self._mdp.sizes.num_devices, len(DEVICE_FEATURES)), dtype=np.float32)
-        columns = (np.ones(len(nodes)), nodes / (nodes.max() + 1), kind_ns[kinds] / max(1, kind_ns.max()))
+        columns = (np.ones(len(nodes)), nodes / (nodes.max() + 1), device_ns / max(1, kind_ns.max()))
         rows[: len(nodes)] = np.stack([*columns, self.capacity / self.capacity.max()], axis=1)
         return rows
 

@@ -39,14 +39,10 @@ class Placements:
 
     Args:
         topology: whose devices they are.
-
-    Attributes:
-        nodes: (D,) number of each device's node, from 0.
     """
 
     def __init__(self, topology: DeviceTopology) -> None:
         self._topology = topology
-        self.nodes: NDArray[np.int64] = np.unique([device.node for device in topology.devices], return_inverse=True)[1]
         self._known: dict[tuple[int, ...], Placement] = {}
         self._rings: dict[tuple[tuple[int, ...], ...], tuple[float, float]] = {}
 
@@ -58,9 +54,9 @@ class Placements:
 
     def of(self, degrees: tuple[int, ...], devices: NDArray[np.int64]) -> Placement:
         """Any configs, (C, P), of these degrees."""
-        count, num_devices = len(devices), len(self.nodes)
-        has_node = np.zeros((count, self.nodes.max() + 1), dtype=bool)
-        has_node[np.arange(count)[:, None], self.nodes[devices]] = True
+        nodes, count, num_devices = self._topology.node_numbers, len(devices), self._topology.num_devices
+        has_node = np.zeros((count, nodes.max() + 1), dtype=bool)
+        has_node[np.arange(count)[:, None], nodes[devices]] = True
         low, high = devices.min(axis=1), devices.max(axis=1)
         places = [has_node.sum(axis=1) / has_node.shape[1], low / num_devices, (high - low + 1) / num_devices]
         return Placement(degrees, devices, np.stack(places, axis=1), {})

@@ -52,11 +52,11 @@ class TransferTable:
         self._table, self._graph = table, table.problem.graph
         self._iteration_ns = max(1, table.problem.data_parallel_ns)
         self._num_directions = 2 if table.problem.training else 1
-        nodes = np.array([device.node for device in table.problem.topology.devices])
+        topology = table.problem.topology
+        self._nodes = nodes = topology.node_numbers
         is_near = nodes[:, None] == nodes
-        self._nodes = np.unique(nodes, return_inverse=True)[1]
-        self._is_in_node = (nodes[:, None] == np.unique(nodes)).astype(np.float32)
-        ns_per_byte = 1 / table.problem.topology.route_arrays().bandwidth.reshape(is_near.shape)
+        self._is_in_node = (nodes[:, None] == np.arange(nodes.max() + 1)).astype(np.float32)
+        ns_per_byte = 1 / topology.route_arrays().bandwidth.reshape(is_near.shape)
         self._inside_ns = _mean(ns_per_byte[is_near & ~np.eye(len(nodes), dtype=bool)])
         self._across_ns = _mean(ns_per_byte[~is_near])
         self._candidates: dict[int, Candidates] = {}

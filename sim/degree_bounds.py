@@ -49,11 +49,11 @@ class Network:
     def __init__(self, problem: Problem) -> None:
         topology = problem.topology
         num_devices = topology.num_devices
-        node = np.array([device.node for device in topology.devices])
-        self.node_devices = int(np.bincount(np.unique(node, return_inverse=True)[1]).max())
+        nodes = topology.node_numbers
+        self.node_devices = int(np.bincount(nodes).max())
         routes = topology.route_arrays()
         is_pair = ~np.eye(num_devices, dtype=bool).ravel()
-        is_crossing = (node[:, None] != node[None, :]).ravel()
+        is_crossing = (nodes[:, None] != nodes).ravel()
         self._best = [
             (int(routes.latency_ns[kept].min(initial=2**62)), float(routes.bandwidth[kept].max(initial=0.0)))
             for kept in (is_pair, is_crossing)

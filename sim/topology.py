@@ -4,16 +4,14 @@ Times are int64 nanoseconds and 1 GB/s is one byte per nanosecond, so bytes / ba
 """
 
 import hashlib
-import heapq
 import inspect
 import json
 import math
-import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, NamedTuple, TypeAlias, cast, get_args
+from typing import Any, Literal, TypeAlias, cast, get_args
 
 import networkx
 import numpy as np
@@ -21,16 +19,7 @@ import numpy.typing as npt
 import yaml
 
 from sim.errors import IllegalTopologyError, UnknownNameError
-
-MESSAGE_BYTES = 1 << 20
-"""The message whose time decides which route is cheapest."""
-
-LEAVING_NS = 10**12
-"""Added to a connection that leaves a node: longer than any route inside one, so that these stay inside.
-
-Without it two GPUs of a DGX-1 that share no NVLink would talk through their network cards, which are
-faster than the bus between the sockets.
-"""
+from sim.routes import Connection, RouteArrays, cheapest_arrivals, packed_routes, walked_routes
 
 CONF = Path(__file__).parent / "conf" / "topology"
 
@@ -45,35 +34,6 @@ class Device:
     kind: str
     node: int
     memory_bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class Connection:
-    """What carries one transfer at a time, in one direction."""
-
-    name: str
-    latency_ns: int
-    bandwidth_gb_per_s: float
-
-    def transfer_ns(self, num_bytes: int) -> int:
-        """Time of one message over this connection alone."""
-        return self.latency_ns + round(num_bytes / self.bandwidth_gb_per_s)
-
-
-class RouteArrays(NamedTuple):
-    """The routes of all ordered pairs of D devices in CSR form, for kernels; pair (src, dst) is src * D + dst.
-
-    Attributes:
-        ptr: int64 (D * D + 1,); the route of a pair is ``connections[ptr[pair] : ptr[pair + 1]]``.
-        connections: int32; positions in ``DeviceTopology.connections``, from source to destination.
-        latency_ns: int64 (D * D,), summed over the route; 0 from a device to itself.
-        bandwidth: float64 (D * D,), GB/s, the narrowest of the route; inf from a device to itself.
-    """
-
-    ptr: npt.NDArray[np.int64]
-    connections: npt.NDArray[np.int32]
-    latency_ns: npt.NDArray[np.int64]
-    bandwidth: npt.NDArray[np.float64]
 
 
 class DeviceTopology:
@@ -138,13 +98,13 @@ class DeviceTopology:
         connections = [_connection(graph, *edge) for edge in edges]
         ends = np.array([[position[vertex] for vertex in edge] for edge in edges], np.int32).reshape(-1, 2)
         nodes = [graph.nodes[vertex]["node"] for vertex in vertices]
-        arrivals = _arrivals(connections, ends, nodes, self.num_devices)
+        arrivals = cheapest_arrivals(connections, ends, nodes, self.num_devices)
         self._check_reachable(arrivals)
-        hops = _hops(arrivals, ends[:, 0])
+        hops = walked_routes(arrivals, ends[:, 0])
 
         used = np.unique(hops[hops >= 0])
         self._connections = tuple(connections[edge] for edge in used)
-        self._routes = _route_arrays(np.where(hops >= 0, np.searchsorted(used, hops), -1), self._connections)
+        self._routes = packed_routes(np.where(hops >= 0, np.searchsorted(used, hops), -1), self._connections)
         self.networkx = networkx.DiGraph(name=name)
         relays = sorted({int(vertex) for vertex in ends[used].ravel() if vertex >= self.num_devices})
         for vertex in [*vertices[: self.num_devices], *(vertices[relay] for relay in relays)]:
@@ -166,15 +126,24 @@ class DeviceTopology:
         return tuple(dict.fromkeys(device.kind for device in self.devices))
 
     @cached_property
+    def kind_numbers(self) -> npt.NDArray[np.int64]:
+        """(D,) position of each device's kind in ``device_kinds``."""
+        return np.array([self.device_kinds.index(device.kind) for device in self.devices])
+
+    @cached_property
+    def node_numbers(self) -> npt.NDArray[np.int64]:
+        """(D,) number of each device's node, from 0 without gaps."""
+        return np.unique([device.node for device in self.devices], return_inverse=True)[1]
+
+    @cached_property
     def connections(self) -> tuple[Connection, ...]:
         """What transfers occupy; pairwise, all pairs (a, b) with a != b in row-major order."""
         if self.reading == "routed":
             return self._connections
         names = [device.name for device in self.devices]
         pairs = [f"{src}->{dst}" for src in names for dst in names if src != dst]
-        between = ~np.eye(self.num_devices, dtype=bool).ravel()
-        latency_ns = self._routes.latency_ns[between].tolist()
-        bandwidth = self._routes.bandwidth[between].tolist()
+        latency_ns = self._routes.latency_ns[self._is_pair].tolist()
+        bandwidth = self._routes.bandwidth[self._is_pair].tolist()
         return tuple(map(Connection, pairs, latency_ns, bandwidth))
 
     def route(self, src: int, dst: int) -> tuple[int, ...]:
@@ -199,10 +168,10 @@ class DeviceTopology:
         links = num_devices + routes.connections
         if not self.transfers_occupy_devices:
             return routes.ptr, links
-        src, dst = np.nonzero(~np.eye(num_devices, dtype=bool))
-        behind = np.repeat(routes.ptr[src * num_devices + dst + 1], 2)
-        between = ~np.eye(num_devices, dtype=bool).ravel()
-        ptr = routes.ptr + np.concatenate(([0], 2 * np.cumsum(between)))
+        pairs = np.flatnonzero(self._is_pair)
+        src, dst = np.divmod(pairs, num_devices)
+        behind = np.repeat(routes.ptr[pairs + 1], 2)
+        ptr = routes.ptr + np.concatenate(([0], 2 * np.cumsum(self._is_pair)))
         return ptr, np.insert(links, behind, np.stack([src, dst], axis=1).ravel()).astype(np.int32)
 
     def route_arrays(self) -> RouteArrays:
@@ -227,9 +196,13 @@ class DeviceTopology:
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:16]
 
     @cached_property
+    def _is_pair(self) -> npt.NDArray[np.bool_]:
+        """(D * D,) whether the two devices of an ordered pair are distinct."""
+        return ~np.eye(self.num_devices, dtype=bool).ravel()
+
+    @cached_property
     def _pairwise_routes(self) -> RouteArrays:
-        between = ~np.eye(self.num_devices, dtype=bool).ravel()
-        ptr = np.concatenate(([0], np.cumsum(between)))
+        ptr = np.concatenate(([0], np.cumsum(self._is_pair)))
         return self._routes._replace(ptr=ptr, connections=np.arange(ptr[-1], dtype=np.int32))
 
     def _check_reachable(self, arrivals: npt.NDArray[np.int32]) -> None:
@@ -338,67 +311,3 @@ def _first_vertices(
 def _connection(graph: networkx.DiGraph, src: str, dst: str) -> Connection:
     data = graph.edges[src, dst]
     return Connection(f"{src}->{dst}", int(data["latency_ns"]), float(data["bandwidth_gb_per_s"]))
-
-
-def _arrivals(
-    connections: Sequence[Connection], ends: npt.NDArray[np.int32], nodes: Sequence[int | None], num_devices: int
-) -> npt.NDArray[np.int32]:
-    """By which connection the cheapest path from each device arrives at each vertex: one Dijkstra per device.
-
-    Args:
-        connections: sorted by tail and head.
-        ends: (len(connections), 2); tail and head of each. Vertices from ``num_devices`` on are switches.
-        nodes: the node of each vertex.
-        num_devices: sources of the searches.
-
-    Returns:
-        int32 (num_devices, len(nodes)); -1 at the source and where no path leads.
-    """
-    leaving: list[list[tuple[int, int, int]]] = [[] for _ in nodes]
-    for edge, (connection, (tail, head)) in enumerate(zip(connections, ends.tolist(), strict=True)):
-        is_leaving = nodes[tail] is not None and nodes[tail] != nodes[head]
-        leaving[tail].append((head, edge, connection.transfer_ns(MESSAGE_BYTES) + LEAVING_NS * is_leaving))
-
-    arrivals = np.empty((num_devices, len(nodes)), np.int32)
-    for source in range(num_devices):
-        # Whole nanoseconds and hops before edges: the order is total, whatever the order of summation.
-        best = [(sys.maxsize, 0, -1)] * len(nodes)
-        best[source] = (0, 0, -1)
-        heap = [(0, 0, source)]
-        while heap:
-            time, num_hops, vertex = heapq.heappop(heap)
-            if (time, num_hops) > best[vertex][:2]:
-                continue
-            for head, edge, hop_ns in leaving[vertex]:
-                candidate = (time + hop_ns, num_hops + 1, edge)
-                if candidate < best[head]:
-                    best[head] = candidate
-                    if head >= num_devices:
-                        heapq.heappush(heap, (time + hop_ns, num_hops + 1, head))
-        arrivals[source] = [edge for _, _, edge in best]
-    return arrivals
-
-
-def _hops(arrivals: npt.NDArray[np.int32], tails: npt.NDArray[np.int32]) -> npt.NDArray[np.int32]:
-    """Walks back from all destinations at once: int32 (D * D, longest route), padded with -1 in front."""
-    num_devices = len(arrivals)
-    vertex = np.tile(np.arange(num_devices, dtype=np.int32), (num_devices, 1))
-    steps = []
-    while True:
-        edge = np.take_along_axis(arrivals, vertex, axis=1)
-        steps.append(edge.ravel())
-        if (edge < 0).all():
-            return np.stack(steps[::-1], axis=1)
-        vertex = np.where(edge >= 0, tails[edge], vertex)
-
-
-def _route_arrays(hops: npt.NDArray[np.int64], connections: Sequence[Connection]) -> RouteArrays:
-    """Packs padded routes; the padding, -1, reads the neutral value behind the last connection."""
-    latency_ns = np.array([*(link.latency_ns for link in connections), 0], np.int64)
-    bandwidth = np.array([*(link.bandwidth_gb_per_s for link in connections), np.inf])
-    return RouteArrays(
-        ptr=np.concatenate(([0], np.cumsum((hops >= 0).sum(axis=1)))),
-        connections=hops[hops >= 0].astype(np.int32),
-        latency_ns=latency_ns[hops].sum(axis=1),
-        bandwidth=bandwidth[hops].min(axis=1),
-    )
