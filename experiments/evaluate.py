@@ -42,7 +42,8 @@ def main(cfg: DictConfig) -> None:
     folder.write_png("problems.png", problems_picture(standings))
     console = Console(width=max(MIN_WIDTH, Console().width))
     console.print(standings_tables(evaluation, standings), soft_wrap=True)
-    for line in (archive.summary, f"evaluation.csv, evaluation.json, curves.png and problems.png in {folder.label}"):
+    written = "evaluation.csv, evaluation_totals.csv, evaluation.json, curves.png and problems.png"
+    for line in (archive.summary, f"{written} in {folder.label}"):
         console.print(line, highlight=False, markup=False, soft_wrap=True)
 
 

@@ -1,7 +1,7 @@
 """StrategyDiff: in what two strategies differ, what each difference is worth, and why."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -145,13 +145,12 @@ def diff_strategies(
         "operators": {problem.graph.operators[i].name: [i] for i in differing},
         "layers": {name: members for name, members in layers.items() if len(members) > 1},
     }
-    reason = partial(_reason, problem, strategies, _cache(problem))
+    reason = partial(_reason, strategies, _cache(problem))
     found = {}
     for level, members in units.items():
         differences = sorted(_priced(problem, strategies, members), key=lambda d: -abs(d.worth_ms))
         found[level] = [
-            Difference(d.name, d.operators, d.alone_ms, d.last_ms, reason(d.operators))
-            for d in differences[:num_explained]
+            replace(difference, reason=reason(difference.operators)) for difference in differences[:num_explained]
         ] + differences[num_explained:]
     costs = [problem.simulation(strategy).cost_ns / NS_PER_MS for strategy in strategies]
     return StrategyDiff(names, strategies, (costs[0], costs[1]), reason(tuple(differing)), **found)
@@ -190,9 +189,7 @@ def _cache(problem: Problem) -> Measure:
     return measure
 
 
-def _reason(
-    problem: Problem, strategies: tuple[Strategy, Strategy], measure: Measure, members: tuple[int, ...]
-) -> Reason:
+def _reason(strategies: tuple[Strategy, Strategy], measure: Measure, members: tuple[int, ...]) -> Reason:
     first, other = strategies
     alone = _with(first, {i: other[i] for i in members})
     before_last = _with(other, {i: first[i] for i in members})

@@ -143,9 +143,9 @@ class Evaluation:
             found = [*archive.searches(overrides)]
         else:
             found = archive.kept(overrides)
-        groups: dict[tuple[int, str, Unit, float], list[tuple[_Search, FinishedSearch | None]]] = {}
+        groups: dict[tuple[Case, str, Unit, float], list[tuple[_Search, FinishedSearch | None]]] = {}
         for search, result in zip(planned, found, strict=True):
-            key = (self.cases.index(search.case), search.entrant.name, search.unit, search.budget)
+            key = (search.case, search.entrant.name, search.unit, search.budget)
             groups.setdefault(key, []).append((search, result))
         entries = []
         for pairs in groups.values():

@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 
 from experiments.comparison.bands import Band
+from experiments.evaluation.curves import Unit
 from experiments.evaluation.standings import ALL, Row, Standings
 from experiments.figures.bars import INK
 
@@ -39,15 +40,12 @@ def curves_picture(standings: Standings) -> Figure:
 
 def problems_picture(standings: Standings) -> Figure:
     """A panel for each cluster and budget: speed-ups over data parallelism with intervals, where above ``LEAST``."""
-    groups = list(dict.fromkeys((row["cluster"], row["unit"], row["checkpoint"]) for row in standings.rows))
+    groups: dict[tuple[str, Unit, float], list[Row]] = {}
+    for row in standings.rows:
+        groups.setdefault((row["cluster"], row["unit"], row["checkpoint"]), []).append(row)
     names = _names(standings)
     picture, panels = _panels(len(groups), names)
-    for axes, (cluster, unit, checkpoint) in zip(panels, groups, strict=False):
-        rows = [
-            row
-            for row in standings.rows
-            if (row["cluster"], row["unit"], row["checkpoint"]) == (cluster, unit, checkpoint)
-        ]
+    for axes, ((cluster, unit, checkpoint), rows) in zip(panels, groups.items(), strict=True):
         models = list(dict.fromkeys(row["model"] for row in rows))
         for name in names:
             own = [row for row in rows if row["contestant"] == name]
@@ -95,10 +93,9 @@ def _draw_band(axes: Axes, band: Band, colour: str) -> None:
 
 def _draw_points(axes: Axes, places: Sequence[float], rows: Sequence[Row], colour: str) -> None:
     means = [row["speedup"] for row in rows]
-    lows = [mean if row["speedup_low"] is None else row["speedup_low"] for mean, row in zip(means, rows, strict=True)]
-    highs = [
-        mean if row["speedup_high"] is None else row["speedup_high"] for mean, row in zip(means, rows, strict=True)
-    ]
+    lows, highs = (
+        [row["speedup"] if row[end] is None else row[end] for row in rows] for end in ("speedup_low", "speedup_high")
+    )
     # A mean of the runs may lie a rounding error outside its interval where all runs agree.
     errors = np.maximum(0, [np.subtract(means, lows), np.subtract(highs, means)])
     axes.errorbar(places, means, yerr=errors, fmt="o", color=colour, capsize=2, markersize=3.5, linewidth=1)

@@ -120,7 +120,7 @@ class _Judge:
         return tasks if len(tasks) == len(group) else None
 
     def _row(self, case: Case, entrant: Entrant, unit: Unit, at: float, entry: Entry) -> Row:
-        at_ = np.array([at])
+        here = np.array([at])
         records = [search.record for search in entry.searches]
         return {
             "model": case.model,
@@ -131,8 +131,8 @@ class _Judge:
             "unit": unit,
             "checkpoint": at,
             "num_seeds": len(records),
-            **self._interval("speedup", [entry.speedups(at_)]),
-            **self._interval("score", [self._scores(entry, at_)]),
+            **self._interval("speedup", [entry.speedups(here)]),
+            **self._interval("score", [self._scores(entry, here)]),
             "data_parallel_ms": records[0]["data_parallel_ms"],
             "best_known_ms": self._best_ms[case],
             "budget": entry.budget,

@@ -11,6 +11,9 @@ from experiments.comparison.shown import MISSING
 from experiments.evaluation.evaluation import Evaluation
 from experiments.evaluation.standings import ALL, Row, Standings
 
+FIGURES = {"score": 4, "improvement": 2, "area": 4, "near_best": 2}
+"""Columns of totals, and their digits."""
+
 
 def standings_tables(evaluation: Evaluation, standings: Standings) -> Group:
     """For each budget a table of each group, and of each cluster what was found on its problems."""
@@ -47,12 +50,8 @@ def _totals_table(title: str, rows: Sequence[Row], reference: str) -> Table:
     table = _table(title, ("score", f"beats {reference}", "area", "near", "pre-training"))
     for row in sorted(rows, key=lambda row: -row["score"]):
         figures = [_figure(row, name, digits) for name, digits in FIGURES.items()]
-        table.add_row(row["contestant"], *figures, pretraining(row))
+        table.add_row(row["contestant"], *figures, _pretraining(row))
     return table
-
-
-FIGURES = {"score": 4, "improvement": 2, "area": 4, "near_best": 2}
-"""Columns of totals, and their digits."""
 
 
 def _problems_table(title: str, rows: Sequence[Row]) -> Table:
@@ -72,7 +71,7 @@ def _figure(row: Row, name: str, digits: int) -> str:
     return f"{value:.{digits}f}{interval}"
 
 
-def pretraining(row: Row) -> str:
+def _pretraining(row: Row) -> str:
     """What the policies cost before, each on average."""
     if not row["pretraining_seconds"]:
         return "0"
