@@ -2,8 +2,9 @@
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import is_dataclass
-from types import NoneType, UnionType
+from types import NoneType, SimpleNamespace, UnionType
 from typing import Any, Literal, Union, cast, get_args, get_origin, get_type_hints
 
 from hydra.utils import get_object, instantiate
@@ -44,8 +45,7 @@ def check_options(target: Callable[..., Any], options: Mapping[str, Any], *, pre
     Raises:
         OptionError: a key that the constructor does not have, or a value of another type; also of an object inside.
     """
-    hints = get_type_hints(target.__init__ if inspect.isclass(target) else target)
-    allowed = keywords(target)
+    hints, allowed = _hints(target), keywords(target)
     for name, value in options.items():
         if name not in allowed:
             raise OptionError(f"{prefix}{name}", f"there is no such key; {_listed(allowed)}")
@@ -64,6 +64,16 @@ def keywords(target: Callable[..., Any]) -> tuple[str, ...]:
     named = [p for p in parameters if p.kind in (p.POSITIONAL_OR_KEYWORD, p.KEYWORD_ONLY) and p.name[0] != "_"]
     only = [p for p in named if p.kind is p.KEYWORD_ONLY]
     return tuple(p.name for p in (named if is_dataclass(target) or not only else only))
+
+
+def _hints(target: Callable[..., Any]) -> dict[str, Any]:
+    """Types of the parameters, but for those that, in other people's classes, only type checkers can look up."""
+    function: Any = target.__init__ if inspect.isclass(target) else target
+    hints: dict[str, Any] = {}
+    for name, annotation in inspect.get_annotations(function).items():
+        with suppress(NameError):
+            hints |= get_type_hints(SimpleNamespace(__annotations__={name: annotation}), function.__globals__)
+    return hints
 
 
 def _spoken(options: Mapping[Any, Any]) -> dict[str, Any]:

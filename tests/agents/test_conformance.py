@@ -6,11 +6,11 @@ from pathlib import Path
 import hydra
 import pytest
 import yaml
-from hydra.utils import instantiate
 
 from agents.agent import Agent, SearchResult
 from agents.budget import Budget
 from agents.errors import AgentError
+from experiments.construct import construct
 from sim import topologies
 from sim.bounds import lower_bound_ns
 from sim.errors import IllegalConfigError
@@ -39,7 +39,7 @@ def problem(request: pytest.FixtureRequest) -> Problem:
 def searcher(agent: str) -> Agent:
     with hydra.initialize_config_dir(str(CONF), version_base="1.3"):
         cfg = hydra.compose("config", [f"agent={agent}"])
-    return instantiate(cfg.agent, _convert_="all")(seed=0)
+    return construct(cfg, "agent")(seed=0)
 
 
 @pytest.mark.parametrize("agent", AGENTS)

@@ -68,6 +68,17 @@ def test_options_of_an_object_inside_are_refused_too() -> None:
     assert str(refusal.value) == "agent.search.hottest: 'hot' is not a number"
 
 
+def test_annotations_that_only_type_checkers_can_look_up_hinder_no_other_parameter() -> None:
+    def algorithm(env: "ImportedForTypeCheckersAlone", gamma: float) -> None:  # type: ignore[name-defined]  # noqa: F821
+        pass
+
+    check_options(algorithm, {"env": None, "gamma": 0.9})
+    with pytest.raises(OptionError) as refusal:
+        check_options(algorithm, {"gamma": "low"}, prefix="agent.algorithm.")
+
+    assert str(refusal.value) == "agent.algorithm.gamma: 'low' is not a number"
+
+
 def test_group_without_target_is_refused() -> None:
     with pytest.raises(OptionError, match="budget: 3 is not a group of keys with a _target_"):
         construct(OmegaConf.create({"budget": 3}), "budget")
