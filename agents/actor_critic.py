@@ -35,8 +35,9 @@ GIVEN_BY = "agent.learning_rate, agent.entropy_coefficient, agent.network and se
 class ActorCritic(Agent):
     """Any on-policy actor-critic algorithm of Stable-Baselines3 or sb3-contrib, on either environment.
 
-    Every state that an episode passes through is a strategy, and the best of them is the result. Learning rate
-    and entropy coefficient fall linearly to 0 with the budget.
+    Every state that an episode passes through is a strategy, and the best of them is the result. Episodes begin with
+    data parallelism, or with the best strategy so far: then the policy learns to improve what it has found. Learning
+    rate and entropy coefficient fall linearly to 0 with the budget.
 
     Args:
         algorithm: from policy class, environment, and the keywords that all of them share.
@@ -45,6 +46,7 @@ class ActorCritic(Agent):
         policy: a file whose network is taken instead and learns on, or None.
         aligned_only: choose among the configs of the variant ``aligned``, which is part of every other one; False takes
             the problem's space as it is, which must be enumerable then.
+        refine: whether episodes begin with the best strategy that was found before the last update.
         reward: judges each step.
         num_envs: episodes at a time.
         learning_rate: at the start.
@@ -66,6 +68,7 @@ class ActorCritic(Agent):
         network: Callable[[], GraphNetwork],
         policy: str | None,
         aligned_only: bool,
+        refine: bool,
         reward: Reward,
         num_envs: int,
         learning_rate: float,
@@ -80,7 +83,8 @@ class ActorCritic(Agent):
         self._algorithm, self._environment, self._network = algorithm, environment, network
         self._policy = policy
         self._check_algorithm(entropy_coefficient)
-        self.aligned_only, self.reward, self.num_envs, self.num_threads = aligned_only, reward, num_envs, num_threads
+        self.aligned_only, self.refine, self.reward = aligned_only, refine, reward
+        self.num_envs, self.num_threads = num_envs, num_threads
         self.learning_rate, self.entropy_coefficient = learning_rate, entropy_coefficient
         self.episode_costs_ms: list[float] = []
 
@@ -112,7 +116,7 @@ class ActorCritic(Agent):
                 seed=self.seed,
                 device="cpu",
             )
-            model.learn(UNLIMITED, callback=_Watch(self, ledger), log_interval=None)  # type: ignore[arg-type]
+            model.learn(UNLIMITED, callback=_Watch(self, ledger, env), log_interval=None)  # type: ignore[arg-type]
 
     def _check_algorithm(self, entropy_coefficient: float) -> None:
         """Refuse what would be overruled, or ignored.
@@ -128,15 +132,20 @@ class ActorCritic(Agent):
 
 
 class _Watch(BaseCallback):
-    """Lowers the entropy coefficient as the budget is spent, and notes how episodes end."""
+    """Lowers the entropy coefficient as the budget is spent, chooses where episodes begin, and notes how they end."""
 
-    def __init__(self, agent: ActorCritic, ledger: Ledger) -> None:
+    def __init__(self, agent: ActorCritic, ledger: Ledger, env: StrategyVectorEnv) -> None:
         super().__init__()
-        self._agent, self._ledger = agent, ledger
+        self._agent, self._ledger, self._env = agent, ledger, env
+        self._start = env.mdp.problem.data_parallel
 
     def _on_rollout_start(self) -> None:
         assert isinstance(self.model, OnPolicyAlgorithm)
         self.model.ent_coef = self._agent.entropy_coefficient * (1 - self._ledger.progress().fraction)
+        best = self._ledger.best_strategy
+        if self._agent.refine and best.configs != self._start.configs:
+            self._start = best
+            self._env.start_from(best)
 
     def _on_step(self) -> bool:
         done: Any = np.flatnonzero(self.locals["dones"])

@@ -16,6 +16,7 @@ from envs.legal_actions import LegalActions
 from envs.mdp import Mdp
 from envs.observation import Arrays, GraphObservation, Observation
 from envs.state import Start, States
+from sim.strategy import Strategy
 
 Infos: TypeAlias = dict[str, Any]
 
@@ -79,6 +80,10 @@ class StrategyVectorEnv(VectorEnv[Arrays, NDArray[np.int64], NDArray[Any]]):
             final = self._final(is_over)
             states.restart(is_over, self._start)
         return self.observation(states), rewards, is_over, np.zeros_like(is_over), {**self._infos(), **final}
+
+    def start_from(self, strategy: Strategy) -> None:
+        """Let episodes begin with this strategy from now on; those under way go on, and the strategy is priced."""
+        self._start = self.mdp.start(strategy)
 
     def action_masks(self) -> NDArray[np.bool_]:
         """(B, num_actions) which actions are legal."""

@@ -15,12 +15,13 @@ from agents.budget import Budget
 from agents.errors import AgentError
 from agents.mcmc import Mcmc
 from agents.policy_file import load_policy, save_policy
-from envs.vector import SoapImproveVectorEnv
+from envs.vector import SoapImproveVectorEnv, SoapVectorEnv
 from experiments.construct import construct
 from experiments.errors import OptionError
 from sim.models.lenet import lenet
 from sim.problem import Problem
 from sim.space import SoapSpace
+from sim.strategy import Strategy
 from sim.topology import load_topology
 
 CONF = Path(__file__).resolve().parents[2] / "experiments" / "conf"
@@ -107,6 +108,22 @@ def test_learns_on_from_a_policy_file(problem: Problem, tmp_path: Path) -> None:
         costs.append(agent.episode_costs_ms)
     assert costs[0] != costs[1]
     assert all(bool((weight == 0).all()) for weight in load_policy(tmp_path / "zero.safetensors").parameters())
+
+
+@pytest.mark.parametrize(("refine", "has_other_starts"), [(True, True), (False, False)])
+def test_episodes_begin_with_the_best_strategy_so_far(problem: Problem, refine: bool, has_other_starts: bool) -> None:
+    costs_ns: list[int] = []
+
+    class Watched(SoapVectorEnv):
+        def start_from(self, strategy: Strategy) -> None:
+            costs_ns.append(problem.simulation(strategy).cost_ns)
+            super().start_from(strategy)
+
+    result = ppo(environment=Watched, refine=refine).search(problem, Budget(simulations=3000))
+
+    assert bool(costs_ns) == has_other_starts
+    assert costs_ns == sorted(set(costs_ns), reverse=True)
+    assert all(result.cost_ns <= cost_ns < problem.data_parallel_ns for cost_ns in costs_ns)
 
 
 @pytest.mark.parametrize("name", ["num_envs", "learning_rate", "num_threads"])

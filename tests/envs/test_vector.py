@@ -70,6 +70,19 @@ def test_a_start_from_outside_the_space_is_that_of_all_episodes(problem: Problem
     assert [env.states.simulations.strategy(number) for number in range(2)] == [start] * 2
 
 
+def test_another_start_is_that_of_later_episodes(problem: Problem) -> None:
+    env = SoapVectorEnv(num_envs=2, problem=problem)
+    env.reset()
+    before = env.states.simulations.strategy(0)
+    env.start_from(single_device(problem))
+    during = env.states.simulations.strategy(0)
+    for _ in problem.graph.operators:
+        env.step(env.action_masks().argmax(axis=1))
+
+    assert during == before
+    assert [env.states.simulations.strategy(number) for number in range(2)] == [single_device(problem)] * 2
+
+
 def test_strategies_that_nobody_pays_for_are_not_priced(problem: Problem) -> None:
     class Meter:
         left = 1 + 3 + 2  # the start, one step of all episodes, and two of the next
