@@ -21,7 +21,6 @@ from envs.observation import GraphObservation
 from envs.reward import Reward
 from envs.vector import StrategyVectorEnv
 from sim.problem import Problem
-from sim.space import SoapSpace
 
 UNLIMITED = 2**62
 """Steps that ``learn`` is asked for: the ledger ends it."""
@@ -90,9 +89,7 @@ class ActorCritic(Agent):
 
     def run(self, problem: Problem, ledger: Ledger) -> None:
         """Learn until the ledger ends it."""
-        space = problem.space
-        if self.aligned_only:
-            space = SoapSpace(problem.graph, problem.topology, variant="aligned", dims=space.dims)
+        space = problem.space.aligned if self.aligned_only else problem.space
         env = self._environment(
             num_envs=self.num_envs,
             num_threads=self.num_threads,

@@ -108,7 +108,7 @@ def advised_space(problem: Problem, *, aligned_only: bool) -> SoapSpace:
     space = problem.space
     if space.is_enumerable and not (aligned_only and space.variant == "block"):
         return space
-    return SoapSpace(problem.graph, problem.topology, variant="aligned", dims=space.dims)
+    return space.aligned
 
 
 def _spread(logits: NDArray[np.float64], aligned: BlockTable, block: BlockTable) -> NDArray[np.float64]:

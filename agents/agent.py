@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from agents.budget import Budget, Progress
-from agents.ledger import BudgetExhausted, CurvePoint, Earlier, Ledger, Note, Report
+from agents.curve_point import CurvePoint
+from agents.ledger import BudgetExhausted, Earlier, Ledger, Note, Report
 from sim.problem import Problem
 from sim.strategy import Strategy
 

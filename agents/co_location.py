@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from agents.errors import AgentError
 from sim.operator_graph import OperatorGraph
 from sim.problem import Problem
-from sim.space import SoapSpace
 from sim.strategy import ParallelConfig
 
 Grouping: TypeAlias = Literal["none", "chains", "consumers"]
@@ -104,9 +103,7 @@ def make_catalogue(problem: Problem, groups: Groups, *, actions: Actions, aligne
     """
     if actions == "devices":
         return Catalogue(groups, tuple(_placements(problem, members) for members in groups))
-    space = problem.space
-    if aligned_only:
-        space = SoapSpace(space.graph, space.topology, variant="aligned", dims=space.dims)
+    space = problem.space.aligned if aligned_only else problem.space
     shared: list[dict[ParallelConfig, None]] = []
     for members in groups:
         own = [[space.config(i, k) for k in range(space.num_configs(i))] for i in members]

@@ -104,7 +104,7 @@ def _restricted(space: SoapSpace, placements: Placements) -> SoapSpace:
     if placements not in ("same", "aligned", "all"):
         raise AgentError(f"agent.placements must be same, aligned or all, not {placements}")
     if placements == "aligned":
-        return SoapSpace(space.graph, space.topology, variant="aligned", dims=space.dims)
+        return space.aligned
     if placements == "all":
         return space
     dims = space.dims.replace("O", "")

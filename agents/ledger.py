@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from agents.budget import Budget, Progress
+from agents.curve_point import CurvePoint
 from sim.chain import NO_PATIENCE, Chain, Steps
 from sim.draws import Draws
 from sim.neighbourhood import Scan
@@ -30,15 +31,6 @@ Note: TypeAlias = int | float | str
 
 class BudgetExhausted(Exception):  # noqa: N818 (a signal, not an error)
     """The budget is spent; ends a search from within."""
-
-
-@dataclass(frozen=True, slots=True)
-class CurvePoint:
-    """An improvement: the best cost after so many simulations and seconds."""
-
-    simulations: int
-    seconds: float
-    best_ms: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -132,12 +124,21 @@ class Ledger:
         """An agent has priced all strategies that differ in one config from these, and none was better."""
         self._is_one_opt = self._is_one_opt or self._best_configs == list(configs)
 
-    def progress(self) -> Progress:
-        """How far the search is."""
-        fits = self._best is None or self._best[0] == 0
-        spent = (self.simulations, self.cutoffs, self.seconds)
-        costs = (self.best_ns, self._data_parallel_ns, fits)
-        return Progress(*spent, *costs, self.budget, self._stage, self._best_configs)
+    def progress(self, parts: Sequence["Ledger"] = ()) -> Progress:
+        """How far the search is, with what it has in the ``parts`` of a ``split`` that are not merged yet."""
+        accounts = [self, *parts]
+        best = min(accounts, key=lambda ledger: ledger._best or (sys.maxsize, sys.maxsize))
+        return Progress(
+            sum(account.simulations for account in accounts),
+            sum(account.cutoffs for account in accounts),
+            self.seconds,
+            best.best_ns,
+            self._data_parallel_ns,
+            best._best is None or best.fits,
+            self.budget,
+            self._stage,
+            best._best_configs,
+        )
 
     def start_strategy(self, name: str, rng: np.random.Generator) -> Strategy:
         """Where a search starts: the named strategy inside the space, or the best of the search that it continues."""
@@ -257,13 +258,7 @@ class Ledger:
 
     def report_with(self, parts: Sequence["Ledger"]) -> None:
         """Report the progress of a search that goes on in ``parts``."""
-        best = min([self, *parts], key=lambda ledger: ledger._best or (sys.maxsize, sys.maxsize))
-        fits = best._best is None or best._best[0] == 0
-        simulations = self.simulations + sum(part.simulations for part in parts)
-        cutoffs = self.cutoffs + sum(part.cutoffs for part in parts)
-        spent = (simulations, cutoffs, self.seconds)
-        costs = (best.best_ns, self._data_parallel_ns, fits)
-        self._report(Progress(*spent, *costs, self.budget, self._stage, best._best_configs))
+        self._report(self.progress(parts))
 
     def merge(self, parts: Sequence["Ledger"]) -> None:
         """Take over what the ledgers of a ``split`` spent and found.

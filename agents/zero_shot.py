@@ -18,7 +18,6 @@ from envs.decisions import Visit
 from envs.observation import Arrays, GraphObservation
 from envs.vector import StrategyVectorEnv
 from sim.problem import Problem
-from sim.space import SoapSpace
 from sim.strategies import start_strategy
 from sim.strategy import Strategy
 
@@ -74,9 +73,7 @@ class ZeroShot(Agent):
 
     def run(self, problem: Problem, ledger: Ledger) -> None:
         """Decide until all episodes are over or the ledger ends it."""
-        space = problem.space
-        if self.aligned_only:
-            space = SoapSpace(problem.graph, problem.topology, variant="aligned", dims=space.dims)
+        space = problem.space.aligned if self.aligned_only else problem.space
         mdp = make_mdp(Visit, {"problem": problem, "space": space, "meter": ledger})
         observation = GraphObservation(mdp, has_static=False)
         one, many = (

@@ -1,6 +1,5 @@
 """Archive: what a figure is made of, kept in its folder; what is finished is not done again."""
 
-import csv
 import hashlib
 import json
 import re
@@ -13,12 +12,14 @@ from typing import Any, TypeAlias
 import hydra
 from omegaconf import DictConfig, open_dict
 
+from agents.curve_point import CurvePoint
 from experiments.checkpoint import write_found
 from experiments.construct import construct, resolved
 from experiments.problem import make_problem
 from experiments.record import make_record, policy_sha256
 from experiments.run_folder import RunFolder
 from experiments.series_display import PartReport, SeriesDisplay
+from experiments.stored_curve import read_curve
 from sim.problem import Problem
 from sim.strategy import Strategy
 
@@ -46,12 +47,10 @@ class FinishedSearch:
         content: dict[str, Any] = json.loads((self.folder / "record.json").read_text())
         return content
 
-    @property
-    def curve(self) -> list[tuple[int, float, float]]:
-        """Simulations, seconds and best cost in ms of every improvement, the end of the search last."""
-        with (self.folder / "curve.csv").open(newline="") as file:
-            _, *rows = csv.reader(file)
-        return [(int(simulations), float(seconds), float(best_ms)) for simulations, seconds, best_ms in rows]
+    @cached_property
+    def curve(self) -> tuple[CurvePoint, ...]:
+        """Every improvement, the end of the search last."""
+        return read_curve(self.folder / "curve.csv")
 
     def strategy(self, problem: Problem) -> Strategy:
         """The best strategy of the search."""

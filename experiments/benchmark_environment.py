@@ -21,6 +21,7 @@ from experiments.benchmark_simulator import make_problem
 from experiments.construct import construct, resolved
 from experiments.environment_speed import PARTS, EnvironmentSpeed, measure_environment, measure_training
 from experiments.errors import OptionError
+from experiments.model_named import model_named
 from experiments.run_folder import RunFolder
 
 FORMAT_VERSION = 1
@@ -37,6 +38,8 @@ def main(cfg: DictConfig) -> None:
     for kind in options["actions"]:
         if kind not in ("random", "keep", "ppo"):
             raise OptionError("actions", f"{kind!r} is none of random, keep, ppo")
+    for model in options["models"]:
+        model_named(model, option="models")  # refuses before anything is measured
     cases = [
         (model, count, kind, threads)
         for model in options["models"]

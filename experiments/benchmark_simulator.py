@@ -11,7 +11,6 @@ from typing import Any
 # This checkout before site-packages, where a stranger's package may be called `agents` too.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from hydra.utils import get_object
 from omegaconf import DictConfig
 from rich.console import Console
 from rich.progress import track
@@ -20,6 +19,7 @@ from rich.table import Table
 from experiments.application import application
 from experiments.construct import check_options, resolved
 from experiments.errors import OptionError
+from experiments.model_named import model_named
 from experiments.run_folder import RunFolder
 from experiments.simulator_speed import SimulatorSpeed, measure_speed
 from sim.problem import Problem
@@ -39,6 +39,8 @@ def main(cfg: DictConfig) -> None:
     for key in ("proposals", "rebuilds"):
         if type(options[key]) is not int or options[key] < 1:
             raise OptionError(key, f"{options[key]!r} is not a whole number from 1 on")
+    for model in options["models"]:
+        model_named(model, option="models")  # refuses before anything is measured
     cases = [(model, count) for model in options["models"] for count in options["num_devices"]]
     speeds: list[SimulatorSpeed] = []
     for model, count in track(cases, "measuring", console=Console(stderr=True)):
@@ -55,10 +57,7 @@ def main(cfg: DictConfig) -> None:
 
 def make_problem(model: str, num_devices: int, options: dict[str, Any]) -> Problem:
     """A model on a cluster that is as large as needed."""
-    try:
-        constructor = get_object(f"sim.models.{model}.{model}")
-    except (ImportError, AttributeError):
-        raise OptionError("models", f"there is no model called {model!r}") from None
+    constructor = model_named(model, option="models")
     check_options(constructor, options["model_options"], prefix="model_options.")
     num_nodes = max(1, -(-num_devices // DEVICES_PER_NODE))
     topology = load_topology(options["topology"], num_devices=num_devices, num_nodes=num_nodes)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from experiments.record import Record, priced
 from experiments.run_folder import RunFolder
+from experiments.stored_curve import CURVE_HEADER
 from sim.problem import Problem
 from sim.strategy import Strategy
 
@@ -17,8 +18,6 @@ if TYPE_CHECKING:
 INTERVAL_S = 1.0
 MAX_SHARE = 0.01
 """Of the search's time."""
-
-CURVE_HEADER = ("simulations", "seconds", "best_ms")
 
 
 def write_found(folder: RunFolder, result: "SearchResult") -> None:

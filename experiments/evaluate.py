@@ -35,6 +35,8 @@ def main(cfg: DictConfig) -> None:
     if not entries:
         raise OptionError("archive", f"'{cfg.archive}' has no complete searches of this evaluation")
     standings = judge(evaluation, entries, archive)
+    if not standings.rows:
+        raise OptionError("evaluation", "nothing found fits the devices' memory")
     folder.write_json("evaluation.json", {"commands": sys.argv, "totals": list(standings.totals)})
     _write_table(folder, "evaluation.csv", standings.rows)
     _write_table(folder, "evaluation_totals.csv", standings.totals)

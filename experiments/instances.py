@@ -4,9 +4,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from hydra.utils import get_object
 
 from experiments.errors import OptionError
+from experiments.model_named import model_named
 from sim.models.generated import generated
 from sim.problem import Problem
 from sim.space import SoapSpace
@@ -44,11 +44,7 @@ class Instance:
         if self.model is None:
             graph = generated(num_devices=self.num_devices, seed=self.network_seed)
         else:
-            try:
-                constructor = get_object(f"sim.models.{self.model}.{self.model}")
-            except (ImportError, AttributeError):
-                raise OptionError("model", f"there is no model called {self.model!r}") from None
-            graph = constructor(num_devices=self.num_devices)
+            graph = model_named(self.model, option="model")(num_devices=self.num_devices)
         topology = load_topology(self.topology, num_devices=self.num_devices)
         space = SoapSpace(graph, topology, variant="aligned")
         sync = Sync(scheme=self.sync, overlap=self.overlap)  # type: ignore[arg-type]

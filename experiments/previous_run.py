@@ -1,6 +1,5 @@
 """PreviousRun: what an earlier attempt left in a run folder, and what may become of it."""
 
-import csv
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,9 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from agents.ledger import CurvePoint, Earlier
+from agents.ledger import Earlier
 from experiments.errors import DamagedFolderError, OccupiedFolderError
+from experiments.flat import flat
 from experiments.run_folder import FAILURE
+from experiments.stored_curve import read_curve
 from sim.problem import Problem
 from sim.strategy import Strategy
 
@@ -49,12 +50,12 @@ class PreviousRun:
         path = folder / "record.json"
         try:
             record = json.loads(path.read_text())
-            there = _flat(_important(record["configuration"]))
+            there = flat(_important(record["configuration"]))
         except FileNotFoundError:
             return None
         except UNREADABLE as error:
             raise DamagedFolderError(path, error) from error
-        here = _flat(_important(json.loads(json.dumps(configuration))))
+        here = flat(_important(json.loads(json.dumps(configuration))))
         for key in [*there, *here]:
             if there.get(key, "nothing") != here.get(key, "nothing"):
                 raise OccupiedFolderError(folder, key, there.get(key, "nothing"), here.get(key, "nothing"))
@@ -81,9 +82,7 @@ class PreviousRun:
             return None
         path = self.folder / "curve.csv"
         try:
-            with path.open(newline="") as file:
-                rows = list(csv.DictReader(file))
-            points = [CurvePoint(int(row["simulations"]), float(row["seconds"]), float(row["best_ms"])) for row in rows]
+            points = read_curve(path)
         except UNREADABLE as error:
             raise DamagedFolderError(path, error) from error
         return Earlier(
@@ -92,7 +91,7 @@ class PreviousRun:
             simulations=max([self.record["simulations"], *(point.simulations for point in points)]),
             cutoffs=self.record["cutoffs"],
             seconds=max([self.record["search_seconds"], *(point.seconds for point in points)]),
-            curve=tuple(points),
+            curve=points,
         )
 
     def summary(self) -> list[dict[str, int | float | str]]:
@@ -108,11 +107,3 @@ def next_seed(seed: int, attempts: int) -> int:
 
 def _important(configuration: Mapping[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in configuration.items() if key not in UNIMPORTANT}
-
-
-def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
-    """Nested keys with dots between."""
-    leaves: dict[str, Any] = {}
-    for key, value in tree.items():
-        leaves |= _flat(value, f"{prefix}{key}.") if isinstance(value, dict) else {f"{prefix}{key}": value}
-    return leaves

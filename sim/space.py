@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import permutations, product
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +15,10 @@ from sim.strategy import ParallelConfig, Strategy
 from sim.topology import DeviceTopology
 
 Variant: TypeAlias = Literal["free", "injective", "block", "aligned"]
-VARIANTS: tuple[Variant, ...] = ("free", "injective", "block", "aligned")
+VARIANTS: tuple[Variant, ...] = get_args(Variant)
+
+Enumeration: TypeAlias = Literal["block", "aligned", "fixed"]
+"""How configs with indices take their devices; fixed: 0, 1, 2, ..."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +74,11 @@ class SoapSpace:
         self.dims = dims
 
     @property
+    def aligned(self) -> "SoapSpace":
+        """The aligned configs of the same dimensions, which are part of every variant."""
+        return SoapSpace(self.graph, self.topology, variant="aligned", dims=self.dims)
+
+    @property
     def is_enumerable(self) -> bool:
         """Whether configs have indices."""
         return self.variant in ("block", "aligned") or "O" not in self.dims
@@ -83,8 +91,7 @@ class SoapSpace:
         """All configs of an operator in compact form; enumerable spaces only."""
         if not self.is_enumerable:
             raise SimError(f"the configs of space '{self.variant}' have no indices; choose block or aligned")
-        variant = self.variant if "O" in self.dims else "fixed"
-        return _block_table(*self._shape(operator), self.topology.num_devices, variant)
+        return _block_table(*self._shape(operator), self.topology.num_devices, self._enumeration)
 
     def config(self, operator: int, index: int) -> ParallelConfig:
         """The config with a given index, 0 <= index < ``num_configs(operator)``."""
@@ -102,10 +109,8 @@ class SoapSpace:
 
     def groups(self, operator: int) -> list[tuple[tuple[int, ...], NDArray[np.int64]]]:
         """All configs in the order of their indices: for each degrees, the devices, (configs, parts)."""
-        table = self.table(operator)
-        variant = self.variant if "O" in self.dims else "fixed"
-        degrees = dict.fromkeys(map(tuple, table.degrees.tolist()))
-        return [(entry, _placements(entry, self.topology.num_devices, variant)) for entry in degrees]
+        degrees = dict.fromkeys(map(tuple, self.table(operator).degrees.tolist()))
+        return [(entry, _placements(entry, self.topology.num_devices, self._enumeration)) for entry in degrees]
 
     def index(self, operator: int, config: ParallelConfig) -> int:
         """Index of a config.
@@ -175,6 +180,10 @@ class SoapSpace:
     def __repr__(self) -> str:
         return f"{self.variant}/{self.dims}"
 
+    @property
+    def _enumeration(self) -> Enumeration:
+        return cast(Enumeration, self.variant) if "O" in self.dims else "fixed"
+
     def _shape(self, operator: int) -> tuple[tuple[int, ...], tuple[bool, ...]]:
         node: Operator = self.graph.operators[operator]
         return node.sizes, tuple(bool(dim.label) and dim.label in self.dims for dim in node.dims)
@@ -191,9 +200,6 @@ def degree_tuples(sizes: tuple[int, ...], is_open: tuple[bool, ...], num_devices
     for degrees in choices:
         tuples = [(*head, degree) for head in tuples for degree in degrees if math.prod(head) * degree <= num_devices]
     return tuple(tuples)
-
-
-Enumeration: TypeAlias = Literal["block", "aligned", "fixed"]
 
 
 @lru_cache(maxsize=1024)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from experiments.comparison.found_run import CurvePoint
+from agents.curve_point import CurvePoint
 from experiments.seed_statistics import CONFIDENCE, NUM_RESAMPLES, probability_of_improvement
 
 Floats: TypeAlias = NDArray[np.float64]

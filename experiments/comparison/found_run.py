@@ -1,6 +1,5 @@
 """FoundRun: what lies in a run folder, be the run finished, partial or failed."""
 
-import csv
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -8,8 +7,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from agents.curve_point import CurvePoint
 from experiments.resume import started_job
 from experiments.run_folder import FAILURE
+from experiments.stored_curve import read_curve
 
 COMMANDS = ("config", "simulate")
 """Names of the configurations whose jobs make runs."""
@@ -25,15 +26,6 @@ class Status(StrEnum):
     INTERRUPTED = "interrupted"
     PARTIAL = "partial"
     FAILED = "failed"
-
-
-@dataclass(frozen=True, slots=True)
-class CurvePoint:
-    """The best strategy after so many simulations and seconds."""
-
-    simulations: int
-    seconds: float
-    best_ms: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,7 +59,8 @@ def read_run(folder: Path) -> FoundRun:
         missing = [key for key in NEEDED if key not in record]
         if missing:
             raise ValueError(f"it lacks {', '.join(missing)}")
-        curve = _read_curve(folder / "curve.csv")
+        path = folder / "curve.csv"
+        curve = read_curve(path) if path.is_file() else ()
     except FileNotFoundError:
         reason = _failure(folder) or "the search has not begun, or it was killed before"
         return FoundRun(folder=folder, status=Status.FAILED, reason=reason, record={})
@@ -99,13 +92,3 @@ def _failure(folder: Path) -> str:
         return str(json.loads((folder / FAILURE).read_text())["reason"])
     except (OSError, ValueError, KeyError, TypeError):
         return ""
-
-
-def _read_curve(path: Path) -> tuple[CurvePoint, ...]:
-    if not path.is_file():
-        return ()
-    with path.open(newline="") as file:
-        return tuple(
-            CurvePoint(int(row["simulations"]), float(row["seconds"]), float(row["best_ms"]))
-            for row in csv.DictReader(file)
-        )

@@ -5,6 +5,7 @@ from collections.abc import Hashable, Mapping, Sequence
 from typing import Any
 
 from experiments.comparison.found_run import FoundRun
+from experiments.flat import flat
 
 NOT_OF_THE_PROBLEM = (
     "agent",
@@ -27,7 +28,7 @@ def problem_labels(runs: Sequence[FoundRun]) -> list[str]:
     """
     names = [f"{run.record['model']} on {run.record['num_devices']} of {run.record['topology']}" for run in runs]
     options = [
-        _flat({key: value for key, value in run.record["configuration"].items() if key not in NOT_OF_THE_PROBLEM})
+        _options({key: value for key, value in run.record["configuration"].items() if key not in NOT_OF_THE_PROBLEM})
         for run in runs
     ]
     prices = [{"data_parallel_ms": run.record["data_parallel_ms"]} for run in runs]
@@ -41,7 +42,7 @@ def agent_labels(runs: Sequence[FoundRun], problems: Sequence[str]) -> list[str]
         chosen = [number for number, label in enumerate(problems) if label == problem]
         names = [_agent_name(runs[number]) for number in chosen]
         options = [
-            _flat({key: runs[number].record["configuration"].get(key) or {} for key in ("agent", "budget")})
+            _options({key: runs[number].record["configuration"].get(key) or {} for key in ("agent", "budget")})
             for number in chosen
         ]
         for number, label in zip(chosen, _told_apart(names, options), strict=True):
@@ -89,12 +90,7 @@ def _shown(value: Hashable) -> str:
     return f"{value:.3f}" if isinstance(value, float) and not value.is_integer() else str(value)
 
 
-def _flat(tree: Mapping[str, Any], prefix: str = "") -> dict[str, Hashable]:
-    """Nested keys with dots between; lists as text."""
-    leaves: dict[str, Hashable] = {}
-    for key, value in tree.items():
-        if isinstance(value, dict):
-            leaves |= _flat(value, f"{prefix}{key}.")
-        else:
-            leaves[f"{prefix}{key}"] = json.dumps(value) if isinstance(value, list) else value
-    return leaves
+def _options(configuration: Mapping[str, Any]) -> dict[str, Hashable]:
+    """The flat keys of a configuration; lists as text."""
+    leaves = flat(configuration).items()
+    return {key: json.dumps(value) if isinstance(value, list) else value for key, value in leaves}

@@ -1,5 +1,6 @@
 """Curves: what a finished search had found after so many simulations, or seconds."""
 
+from dataclasses import astuple
 from typing import Literal, TypeAlias
 
 import numpy as np
@@ -28,7 +29,7 @@ def speedups(search: FinishedSearch, unit: Unit, at: Floats) -> Floats:
     """
     if not search.record["fits_memory"]:
         return np.zeros(len(at))
-    simulations, seconds, best_ms = np.array(search.curve, np.float64).T
+    simulations, seconds, best_ms = np.array([astuple(point) for point in search.curve], np.float64).T
     spent = simulations if unit == "simulations" else seconds
     rises = np.flatnonzero(np.diff(best_ms) > 0)
     fits_from = rises[-1] + 1 if len(rises) else 0

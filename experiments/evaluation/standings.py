@@ -39,11 +39,13 @@ class Standings:
         totals: one for each group of problems, contestant and checkpoint; of a group only those contestants that have
             searched all its problems.
         curves: by group and contestant, the score of the best so far against simulations.
+        left_out: problems that were searched, but on which nothing found fits the memory.
     """
 
     rows: Sequence[Row]
     totals: Sequence[Row]
     curves: Mapping[tuple[str, str], Band]
+    left_out: Sequence[Case]
 
 
 def judge(evaluation: Evaluation, entries: Sequence[Entry], archive: Archive) -> Standings:
@@ -82,7 +84,9 @@ class _Judge:
 
     def standings(self) -> Standings:
         """All tables."""
-        cases = [case for case in self._evaluation.cases if case in self._best_ms]
+        searched = {case for case, *_ in self._entries}
+        left_out = [case for case in self._evaluation.cases if case in searched and case not in self._best_ms]
+        cases = [case for case in self._evaluation.cases if case not in left_out]
         rows = [
             self._row(case, entrant, unit, at, entry)
             for case in cases
@@ -91,15 +95,14 @@ class _Judge:
             for entrant in self._evaluation.entrants
             if (entry := self._entry(case, entrant, unit, at)) is not None
         ]
-        groups = {
-            cluster: [case for case in self._evaluation.cases if case.cluster == cluster]
-            for cluster in self._evaluation.clusters
-        }
+        groups: dict[str, list[Case]] = {}
+        for case in cases:
+            groups.setdefault(case.cluster, []).append(case)
         if len(groups) > 1:
-            groups = {ALL: self._evaluation.cases} | groups
+            groups = {ALL: cases} | groups
         totals = [row for name, group in groups.items() for row in self._totals(name, group)]
         curves = dict(curve for name, group in groups.items() for curve in self._curves(name, group))
-        return Standings(rows, totals, curves)
+        return Standings(rows, totals, curves, left_out)
 
     def _entry(self, case: Case, entrant: Entrant, unit: Unit, at: float) -> Entry | None:
         """The searches that say what an entrant has at a checkpoint, those with the largest budget if several do."""

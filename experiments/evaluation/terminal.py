@@ -35,6 +35,9 @@ def standings_tables(evaluation: Evaluation, standings: Standings) -> Group:
         "score: best known time over time found, interquartile mean; area: its mean along the search, by the logarithm "
         "of simulations; near: share of searches within 1 % of the best known; 95 % intervals by stratified bootstrap"
     )
+    if standings.left_out:
+        problems = ", ".join(f"{case.model} on {case.cluster}" for case in standings.left_out)
+        note = f"{note}\nleft out, since nothing found there fits the memory: {problems}"
     return Group(*tables, Text(note))
 
 

@@ -7,6 +7,7 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from searches import large_neighbourhood
 from tiny_problems import all_prices, tiny_choice
 
 from agents.agent import Agent
@@ -14,7 +15,6 @@ from agents.branch_and_bound import BranchAndBound
 from agents.budget import Budget, Progress
 from agents.errors import AgentError
 from agents.exhaustive import Exhaustive
-from agents.large_neighbourhood import LargeNeighbourhood
 from sim.models.lenet import lenet
 from sim.models.rnnlm import rnnlm
 from sim.problem import Problem
@@ -22,20 +22,10 @@ from sim.space import SoapSpace
 from sim.topology import load_topology
 
 seeds = st.integers(0, 2**32 - 1)
-first_search = partial(
-    LargeNeighbourhood,
-    start="data_parallel",
-    size=3,
-    critical=0.5,
-    grouped=0.5,
-    slack=0.02,
-    threshold=0.002,
-    num_samples=20,
-)
 exhaustive = partial(Exhaustive, max_strategies=10**6, seed=0)
 branch_and_bound = partial(
     BranchAndBound,
-    search=first_search,
+    search=partial(large_neighbourhood, num_samples=20),
     search_simulations=20,
     rounds=5,
     has_symmetries=True,

@@ -5,6 +5,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+from searches import large_neighbourhood
 
 from agents.adviser import Adviser, advised_space
 from agents.agent import Agent
@@ -12,7 +13,6 @@ from agents.budget import Budget
 from agents.errors import AgentError
 from agents.graph_network import GraphNetwork
 from agents.guided_mcmc import GuidedMcmc
-from agents.large_neighbourhood import LargeNeighbourhood
 from agents.ledger import Ledger
 from agents.policy_descent import PolicyDescent
 from sim.models.lenet import lenet
@@ -27,16 +27,6 @@ P100 = load_topology("p100_cluster", num_devices=4)
 LENET = lenet(num_devices=4)
 
 network = partial(GraphNetwork, width=16, num_rounds=1, prior=2.0)
-repair = partial(
-    LargeNeighbourhood,
-    start="data_parallel",
-    size=3,
-    critical=0.5,
-    grouped=0.5,
-    slack=0.02,
-    threshold=0.002,
-    num_samples=40,
-)
 guided_mcmc = partial(
     GuidedMcmc,
     start="policy",
@@ -50,7 +40,7 @@ guided_mcmc = partial(
     network=network,
 )
 policy_descent = partial(
-    PolicyDescent, width=4, widest=None, aligned_only=True, policy=None, network=network, then=repair
+    PolicyDescent, width=4, widest=None, aligned_only=True, policy=None, network=network, then=large_neighbourhood
 )
 SEARCHES: dict[str, Callable[..., Agent]] = {"guided_mcmc": guided_mcmc, "policy_descent": policy_descent}
 every_search = pytest.mark.parametrize("search", SEARCHES.values(), ids=SEARCHES)

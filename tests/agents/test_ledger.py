@@ -5,8 +5,9 @@ import pytest
 
 from agents.agent import Agent
 from agents.budget import Budget, Progress
+from agents.curve_point import CurvePoint
 from agents.errors import IllegalBudgetError
-from agents.ledger import BudgetExhausted, CurvePoint, Earlier, Ledger
+from agents.ledger import BudgetExhausted, Earlier, Ledger
 from sim.models.lenet import lenet
 from sim.problem import Problem
 from sim.topology import load_topology

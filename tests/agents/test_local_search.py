@@ -10,13 +10,13 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from random_problems import random_problem
+from searches import large_neighbourhood
 
 from agents.agent import Agent
 from agents.annealing import Annealing
 from agents.best_response import BestResponse
 from agents.budget import Budget, Progress
 from agents.errors import AgentError
-from agents.large_neighbourhood import LargeNeighbourhood
 from agents.ledger import Ledger, MeteredSimulation
 from agents.mcmc import Mcmc
 from agents.parallel_chains import ParallelChains
@@ -36,16 +36,6 @@ NMT = nmt(num_devices=4, steps=16, hidden=64, vocabulary=128)
 
 best_response = partial(
     BestResponse, starts=["data_parallel"], has_weight_groups=True, perturbation=0.3, num_samples=40
-)
-large_neighbourhood = partial(
-    LargeNeighbourhood,
-    start="data_parallel",
-    size=3,
-    critical=0.5,
-    grouped=0.5,
-    slack=0.02,
-    threshold=0.002,
-    num_samples=40,
 )
 annealing = partial(Annealing, start="random", hottest=1.0, coldest=1e-3, stages=20)
 mcmc = partial(

@@ -31,14 +31,14 @@ Command = Callable[..., Outcome]
 
 
 @pytest.fixture
-def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Command:
+def call_bare(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Command:
     """Call a command's main with overrides, each time in a run folder of its own."""
     monkeypatch.setenv("HYDRA_FULL_ERROR", "1")
 
     def invoke(main: Callable[[], None], *overrides: str) -> Outcome:
         folder = tmp_path / f"run{len(list(tmp_path.iterdir()))}"
         directories = (f"hydra.run.dir={folder}", f"hydra.sweep.dir={folder}")
-        monkeypatch.setattr(sys, "argv", ["command", *SMALL, *directories, *overrides])
+        monkeypatch.setattr(sys, "argv", ["command", *directories, *overrides])
         code: str | int | None = 0
         try:
             main()
@@ -48,6 +48,12 @@ def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureF
         return Outcome(code, captured.out, captured.err, folder)
 
     return invoke
+
+
+@pytest.fixture
+def call(call_bare: Command) -> Command:
+    """The same on a small problem, for the commands that take one."""
+    return lambda main, *overrides: call_bare(main, *SMALL, *overrides)
 
 
 @pytest.fixture

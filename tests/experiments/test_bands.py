@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from agents.curve_point import CurvePoint
 from experiments.comparison.bands import best_so_far, improvement, interquartile_means, performance_profile
-from experiments.comparison.found_run import CurvePoint
 from experiments.seed_statistics import bootstrap_interval, interquartile_mean, probability_of_improvement
 
 FIRST = [np.array([1.0, 2.0, 4.0, 6.0, 9.0]), np.array([3.0, 5.0, 5.5])]

@@ -265,6 +265,24 @@ def test_search_with_another_policy_under_the_same_name_is_made_again(call: Eval
     assert "4 searches and measurements, 2 of them kept" in call(*words, told).stdout
 
 
+TINY_MEMORY = "+evaluation.clusters.tiny=['topology=p100_cluster', 'num_devices=2', 'topology.memory_gb=1e-6']"
+BRIEF = ("evaluation.entered=[walk]", "evaluation.simulations=[20]", "evaluation.seeds=[0]")
+
+
+def test_problem_on_which_nothing_fits_the_memory_is_left_out_and_named(call: Evaluate) -> None:
+    outcome = call(*BRIEF, TINY_MEMORY, "evaluation.held_on=[two,tiny]")
+
+    assert {row["cluster"] for row in outcome.rows} == {"two"}
+    assert outcome.total("two", "walk", 20)["num_problems"] == 1
+    assert "left out, since nothing found there fits the memory: lenet on tiny" in outcome.stdout
+
+
+def test_evaluation_in_which_nothing_fits_the_memory_is_refused(call: Evaluate) -> None:
+    outcome = call(*BRIEF, TINY_MEMORY, "evaluation.held_on=[tiny]")
+
+    assert (outcome.code, outcome.stderr) == (2, "error: evaluation: nothing found fits the devices' memory\n")
+
+
 # Policies
 
 

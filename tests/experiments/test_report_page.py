@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from agents.curve_point import CurvePoint
 from experiments.comparison.comparison import compare
-from experiments.comparison.found_run import CurvePoint, FoundRun, Status
+from experiments.comparison.found_run import FoundRun, Status
 from experiments.comparison.page import comparison_page
 from experiments.strategy_picture import strategy_picture
 from sim.models.nmt import nmt
