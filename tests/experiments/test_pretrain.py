@@ -119,8 +119,8 @@ def test_no_more_devices_are_drawn_than_the_topology_has() -> None:
     ("override", "message"),
     [
         (
-            "pretraining=reenforcement",
-            "error: unknown pretraining 'reenforcement'; choose one of imitation, reinforcement",
+            "pretraining=trial",
+            "error: unknown pretraining 'trial'; choose one of imitation, reinforcement",
         ),
         ("seconds=0", "error: seconds: 0 is not a positive number"),
         ("solve=1", "error: solve: needs a folder to write to: lessons=FOLDER"),
