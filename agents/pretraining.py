@@ -44,6 +44,12 @@ class Schooling:
     agreement: float
     teacher_speedup: float
 
+    @property
+    def text(self) -> str:
+        """For the display."""
+        counts = f"{self.problems} problems  {self.lessons} lessons"
+        return f"{counts}  loss {self.loss:.3f}  agreement {self.agreement:.0%}"
+
 
 class Pretraining:
     """Imitation on problems that are drawn as it goes on.

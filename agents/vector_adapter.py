@@ -9,6 +9,7 @@ from stable_baselines3.common.vec_env import VecEnv
 from stable_baselines3.common.vec_env.base_vec_env import VecEnvIndices, VecEnvObs, VecEnvStepReturn
 
 from envs.vector import StrategyVectorEnv
+from sim.strategy import Strategy
 
 
 class VectorAdapter(VecEnv):
@@ -18,16 +19,20 @@ class VectorAdapter(VecEnv):
 
     Args:
         env: resets ended episodes within the same step.
+
+    Attributes:
+        start: the strategy that episodes begin with after the next ``reset``; None is data parallelism.
     """
 
     def __init__(self, env: StrategyVectorEnv) -> None:
         self.env = env
+        self.start: Strategy | None = None
         self._actions: NDArray[np.int64] = np.zeros(env.num_envs, dtype=np.int64)
         super().__init__(env.num_envs, env.single_observation_space, env.single_action_space)
 
     def reset(self) -> VecEnvObs:
         """Start all episodes."""
-        observation, _ = self.env.reset()
+        observation, _ = self.env.reset(options={"strategy": self.start})
         return observation
 
     def step_async(self, actions: NDArray[np.int64]) -> None:

@@ -21,6 +21,7 @@ from agents.budget import Budget
 from agents.imitation import Imitation, Solution
 from agents.policy_file import found, read_about, save_policy
 from agents.pretraining import Pretraining, Schooling
+from agents.reinforcement import Practice, Reinforcement
 from experiments.application import application
 from experiments.construct import check_options, construct, keywords, resolved
 from experiments.errors import OptionError
@@ -42,31 +43,32 @@ class Watch:
         bar: shows the progress.
     """
 
-    def __init__(self, cfg: DictConfig, folder: RunFolder, pretraining: Pretraining, bar: Progress) -> None:
+    def __init__(
+        self, cfg: DictConfig, folder: RunFolder, pretraining: Pretraining | Reinforcement, bar: Progress
+    ) -> None:
         self._cfg, self._options, self._folder, self._pretraining = cfg, resolved(cfg), folder, pretraining
         instances = [_instance(entry) for entry in self._options["validation"]]
         self._problems = {_title(one): one.problem() for one in instances}
-        self._bar, self._task = bar, bar.add_task("preparing the first lesson", total=self._options["seconds"])
+        self._bar, self._task = bar, bar.add_task("preparing the first problem", total=self._options["seconds"])
         self._saved_s = 0.0
         policy = self._options["pretraining"]["policy"]
         self._before = policy and read_about(found(policy))["training"]
         self.best = dict.fromkeys(self._problems, 0.0)
         self.speedups: list[dict[str, Any]] = []
 
-    def __call__(self, now: Schooling) -> None:
-        """After every lesson."""
+    def __call__(self, now: Schooling | Practice) -> None:
+        """After every lesson, or problem."""
         seen = "  ".join(f"{name} {speedup:.3f}x" for name, speedup in self.best.items() if speedup)
-        text = f"{now.problems} problems  {now.lessons} lessons  loss {now.loss:.3f}  agreement {now.agreement:.0%}"
-        self._bar.update(self._task, completed=now.seconds, description=f"{text}  {seen}")
+        self._bar.update(self._task, completed=now.seconds, description=f"{now.text}  {seen}")
         if now.seconds - self._saved_s >= self._options["save_every_s"]:
             self._saved_s = now.seconds
             self.save(now)
 
-    def save(self, now: Schooling) -> None:
+    def save(self, now: Schooling | Practice) -> None:
         """Validate the policy and write it."""
         speedups = {name: self._zero_shot(problem) for name, problem in self._problems.items()}
         self.best = {name: max(speedup, self.best[name]) for name, speedup in speedups.items()}
-        self.speedups.append({"seconds": now.seconds, "decisions": now.decisions, "loss": now.loss} | speedups)
+        self.speedups.append(asdict(now) | speedups)
         training = {
             "command": " ".join([Path(sys.executable).name, *sys.argv]),
             "spent": asdict(now),
@@ -78,9 +80,7 @@ class Watch:
         save_policy(self._pretraining.network, self._folder / POLICY, training=training)
         if not self._bar.console.is_terminal:
             shown = "  ".join(f"{name} {speedup:.3f}x" for name, speedup in speedups.items())
-            text = f"{now.seconds:.0f} s  {now.problems} problems  {now.lessons} lessons  loss {now.loss:.3f}"
-            line = f"{text}  agreement {now.agreement:.0%}  {shown}"
-            self._bar.console.print(line, highlight=False, soft_wrap=True)
+            self._bar.console.print(f"{now.seconds:.0f} s  {now.text}  {shown}", highlight=False, soft_wrap=True)
 
     def _zero_shot(self, problem: Problem) -> float:
         """Speed-up over data parallelism of one episode of favourites."""
@@ -119,6 +119,20 @@ def _problems(
     return lambda: (instances.draw(rng).problem(), None)
 
 
+def _train(
+    pretraining: Pretraining | Reinforcement,
+    instances: Instances,
+    lessons: Lessons | None,
+    watch: Watch,
+    options: dict[str, Any],
+) -> Schooling | Practice:
+    """Train until the time is over."""
+    rng = np.random.default_rng(options["seed"])
+    if isinstance(pretraining, Reinforcement):
+        return pretraining.run(lambda: instances.draw(rng).problem(), options["seconds"], watch)
+    return pretraining.run(_problems(instances, lessons, rng), options["seconds"], watch)
+
+
 def _check(options: dict[str, Any]) -> None:
     if "network" not in keywords(get_object(options["agent"]["_target_"])):
         raise OptionError("agent", f"{options['agent']['_target_']} has no network to train; agent=zero_shot has")
@@ -138,20 +152,21 @@ def main(cfg: DictConfig) -> None:
     options, folder = resolved(cfg), RunFolder()
     _check(options)
     instances: Instances = construct(cfg, "instances")
-    pretraining: Pretraining = construct(cfg, "pretraining")(seed=options["seed"])
-    rng = np.random.default_rng(options["seed"])
+    pretraining: Pretraining | Reinforcement = construct(cfg, "pretraining")(seed=options["seed"])
     lessons = None if options["lessons"] is None else Lessons(Path(options["lessons"]))
-    if lessons is not None and options["solve"]:
-        _solve(options["solve"], instances, lessons, pretraining.imitation, rng)
-        Console().print(f"{options['solve']} solved problems in {options['lessons']}", highlight=False)
-        return
-    draw = _problems(instances, lessons, rng)
+    if lessons is not None:
+        if isinstance(pretraining, Reinforcement):
+            raise OptionError("lessons", "are for pretraining=imitation; reinforcement needs no solved problems")
+        if options["solve"]:
+            _solve(options["solve"], instances, lessons, pretraining.imitation, np.random.default_rng(options["seed"]))
+            Console().print(f"{options['solve']} solved problems in {options['lessons']}", highlight=False)
+            return
     with Progress(BarColumn(bar_width=10), TextColumn("{task.description}"), console=Console(stderr=True)) as bar:
         watch = Watch(cfg, folder, pretraining, bar)
-        spent = pretraining.run(draw, options["seconds"], watch)
+        spent = _train(pretraining, instances, lessons, watch, options)
         watch.save(spent)
     speedups = "  ".join(f"{name} {watch.speedups[-1][name]:.3f}x" for name in watch.best)
-    Console().print(f"agreement {spent.agreement:.0%}  {speedups}\n{POLICY} in {folder.label}", highlight=False)
+    Console().print(f"{spent.text}  {speedups}\n{POLICY} in {folder.label}", highlight=False, soft_wrap=True)
 
 
 if __name__ == "__main__":

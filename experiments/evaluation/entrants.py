@@ -27,7 +27,8 @@ class Cost:
 
     Attributes:
         seconds: wall-clock time of the trainings, and of the teacher where it solved problems beforehand.
-        simulations: strategies priced, by the teacher and in episodes; what two trainings learned from counts twice.
+        simulations: strategies priced, by the teacher and in episodes (imitation calls these decisions); what two
+            trainings learned from counts twice.
     """
 
     seconds: float = 0.0
@@ -47,7 +48,7 @@ class Cost:
             seconds += spent["seconds"]
             if training.get("options", {}).get("lessons"):
                 seconds += spent["teacher_seconds"]
-            simulations += spent["simulations"] + spent["decisions"]
+            simulations += spent["simulations"] + spent.get("decisions", 0)
             training = training.get("before")
         return cls(seconds, simulations)
 

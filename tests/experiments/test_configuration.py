@@ -18,13 +18,17 @@ ROOMS = {
     "cost": "sim.costs.",
     "figure": "experiments.figures.",
     "model": "sim.models.",
+    "pretraining": "agents.",
     "space": "sim.space.",
     "sync": "sim.sync.",
     "topology": "sim.topologies.",
     "tracker": "experiments.tracker.",
 }
 
-SUPPLIED = {"agent": {"seed"}, "figure": {"archive"}}
+COMMANDS = {"figure": "reproduce", "pretraining": "pretrain"}
+"""Whose configuration has the group, where it is not that of run.py."""
+
+SUPPLIED = {"agent": {"seed"}, "figure": {"archive"}, "pretraining": {"seed"}}
 """Keywords that the program gives and not the YAML."""
 
 NOT_HANDED_ON = {"figure": {"quick"}}
@@ -36,7 +40,7 @@ OPTIONS = [pytest.param(path.parent.name, path.stem, id=f"{path.parent.name}={pa
 
 def compose(group: str, option: str) -> DictConfig:
     with hydra.initialize_config_dir(str(CONF), version_base="1.3"):
-        return hydra.compose("reproduce" if group == "figure" else "config", [f"{group}={option}"])[group]
+        return hydra.compose(COMMANDS.get(group, "config"), [f"{group}={option}"])[group]
 
 
 @pytest.mark.parametrize(("group", "option"), OPTIONS)

@@ -12,12 +12,14 @@ import pytest
 from agents.policy_file import load_policy
 from experiments import pretrain
 from experiments.construct import construct
+from experiments.evaluation.entrants import Cost
 from experiments.instances import Instances
 from sim.topology import load_topology
 
 CONF = Path(__file__).resolve().parents[2] / "experiments" / "conf"
 POLICIES = sorted((CONF.parent / "policies").glob("without_*.safetensors"))
 SMALL = ("instances.generated_share=1", "instances.held_out=null")
+BY_TRIAL = ("pretraining=reinforcement", "pretraining.network.width=8", "instances.num_devices=[2]")
 SHORT = ("pretraining.imitation.simulations=100", "pretraining.network.width=8", "instances.num_devices=[2]")
 
 
@@ -72,13 +74,27 @@ def test_what_a_policy_goes_on_from_is_told(monkeypatch: pytest.MonkeyPatch, tmp
     assert second["training"]["before"] == first["training"]
 
 
+def test_reinforcement_goes_on_from_imitation_and_tells_what_both_cost(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    imitated = tmp_path / "first" / "policy.safetensors"
+    call(monkeypatch, imitated.parent, *SMALL, *SHORT, "validation=[]")
+    call(monkeypatch, tmp_path / "second", *SMALL, *BY_TRIAL, "validation=[]", f"pretraining.policy={imitated}")
+    training = json.loads((tmp_path / "second" / "policy.json").read_text())["training"]
+    first, second = training["before"]["spent"], training["spent"]
+
+    assert second["episodes"] == 32 * second["problems"]
+    expected = first["simulations"] + first["decisions"] + second["simulations"]
+    assert Cost.of(str(tmp_path / "second" / "policy.safetensors")).simulations == expected
+
+
 @pytest.mark.parametrize("path", POLICIES, ids=lambda path: path.stem)
 def test_a_policy_of_the_repository_was_trained_without_its_family(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir("/")
     training = json.loads(path.with_suffix(".json").read_text())["training"]
 
     load_policy(f"experiments/policies/{path.name}")
-    family = path.stem.removeprefix("without_")
+    family = path.stem.removeprefix("without_").removesuffix("_reinforced")
     assert training["options"]["instances"]["held_out"] == family
     while training := training["before"]:
         options = training["options"]["instances"]
@@ -102,6 +118,10 @@ def test_no_more_devices_are_drawn_than_the_topology_has() -> None:
 @pytest.mark.parametrize(
     ("override", "message"),
     [
+        (
+            "pretraining=trial",
+            "error: unknown pretraining 'trial'; choose one of imitation, reinforcement",
+        ),
         ("seconds=0", "error: seconds: 0 is not a positive number"),
         ("solve=1", "error: solve: needs a folder to write to: lessons=FOLDER"),
         ("solve=-1", "error: solve: -1 is not a whole number from 0 on"),
@@ -121,6 +141,29 @@ def test_useless_options_are_refused(
 ) -> None:
     with pytest.raises(SystemExit) as stop:
         call(monkeypatch, tmp_path, override)
+
+    assert stop.value.code == 2
+    assert capfd.readouterr().err.strip().splitlines()[-1].startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("lessons=FOLDER", "error: lessons: are for pretraining=imitation; reinforcement needs no solved problems"),
+        ("pretraining.num_envs=0", "error: pretraining.num_envs must be positive, not 0"),
+        ("pretraining.warm_up=2", "error: pretraining.warm_up must be between 0 and 1, not 2"),
+        ("pretraining.imitation.noise=0.1", "error: unknown key 'pretraining.imitation'; choose one of pretraining."),
+        (
+            "+pretraining.algorithm.n_steps=8",
+            "error: pretraining.algorithm.n_steps is not for the algorithm alone: pretraining gives it",
+        ),
+    ],
+)
+def test_useless_options_of_reinforcement_are_refused(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capfd: pytest.CaptureFixture[str], override: str, message: str
+) -> None:
+    with pytest.raises(SystemExit) as stop:
+        call(monkeypatch, tmp_path, *BY_TRIAL, override)
 
     assert stop.value.code == 2
     assert capfd.readouterr().err.strip().splitlines()[-1].startswith(message)
