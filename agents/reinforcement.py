@@ -17,7 +17,7 @@ from agents.errors import AgentError
 from agents.graph_network import GraphNetwork
 from agents.ledger import Ledger
 from agents.policy import StrategyPolicy
-from agents.policy_file import load_policy
+from agents.policy_file import open_network
 from agents.torch_threads import torch_threads
 from agents.vector_adapter import VectorAdapter
 from envs.observation import GraphObservation
@@ -117,8 +117,7 @@ class Reinforcement:
             if not 0 <= share <= 1:
                 raise AgentError(f"pretraining.{name} must be between 0 and 1, not {share}")
         _check_algorithm(algorithm)
-        torch.manual_seed(seed)
-        self.network = load_policy(policy) if policy else network()
+        self.network = open_network(policy, network, seed)
         self._optimizer = torch.optim.Adam(self.network.parameters(), lr=learning_rate, eps=ADAM_EPSILON)
         self._algorithm, self._reward, self._rng = algorithm, reward, np.random.default_rng(seed)
         self._counts, self._batch_size, self._midway, self._warm_up = counts, batch_size, midway, warm_up
