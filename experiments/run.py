@@ -24,6 +24,7 @@ from experiments.record import NS_PER_MS, Record, make_record
 from experiments.result_table import named_simulations, print_result
 from experiments.run_folder import RunFolder, write_whole
 from experiments.strategy_picture import strategy_picture
+from experiments.tracker import Tracker
 from sim.problem import Problem
 from sim.task_graph_builder import build_task_graph
 from sim.timeline import write_timeline
@@ -37,7 +38,8 @@ def main(cfg: DictConfig) -> None:
     if cfg.interrupted not in INTERRUPTED:
         raise OptionError("interrupted", f"{cfg.interrupted!r} is not one of {', '.join(INTERRUPTED)}")
     problem, budget, folder = make_problem(cfg), construct(cfg, "budget"), RunFolder()
-    make_agent, tracker = construct(cfg, "agent"), construct(cfg, "tracker")
+    make_agent = construct(cfg, "agent")
+    tracker: Tracker = construct(cfg, "tracker")
     previous = PreviousRun.find(folder.path, resolved(cfg))
     if previous is not None and previous.is_finished:
         Console().print(f"finished before: {folder.label}", highlight=False, markup=False, soft_wrap=True)

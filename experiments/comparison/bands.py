@@ -115,6 +115,17 @@ def performance_profile(tasks: Sequence[Floats], at: Floats, rng: np.random.Gene
     return Band(at, np.mean([task.mean(axis=0) for task in reached], axis=0), low, high)
 
 
+def interval_columns(name: str, value: float, low: float | None, high: float | None) -> dict[str, float | None]:
+    """A figure and the ends of its interval as columns of a table."""
+    return {name: value, f"{name}_low": low, f"{name}_high": high}
+
+
+def mean_columns(name: str, tasks: Sequence[Floats], rng: np.random.Generator) -> dict[str, float | None]:
+    """The same of the interquartile mean of (runs, 1) scores of each task; see ``interquartile_means``."""
+    means, *ends = interquartile_means(tasks, rng)
+    return interval_columns(name, float(means[0]), *(None if end is None else float(end[0]) for end in ends))
+
+
 def _drawn(num_runs: int, rng: np.random.Generator) -> NDArray[Any]:
     """(resamples, runs) numbers of runs."""
     return rng.integers(num_runs, size=(NUM_RESAMPLES, num_runs))

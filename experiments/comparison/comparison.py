@@ -14,7 +14,8 @@ from experiments.comparison.bands import (
     Floats,
     best_so_far,
     improvement,
-    interquartile_means,
+    interval_columns,
+    mean_columns,
     performance_profile,
 )
 from experiments.comparison.found_run import FoundRun, Status
@@ -144,12 +145,12 @@ def _agent_row(
 ) -> Row:
     """What a searcher found; ``runs`` are those on this one problem, none for all problems."""
     row: dict[str, Any] = {"problem": problem, "agent": agent, "num_runs": sum(map(len, tasks))}
-    row |= _interval("speedup", tasks, rng)
+    row |= mean_columns("speedup", [scores[:, None] for scores in tasks], rng)
     if not runs:
         return row
     records = [run.record for run in runs]
     fastest = min(records, key=lambda record: record["best_ms"])
-    row |= _interval("best_ms", [np.array([record["best_ms"] for record in records], np.float64)], rng)
+    row |= mean_columns("best_ms", [np.array([[record["best_ms"]] for record in records], np.float64)], rng)
     row |= {
         "fastest_ms": fastest["best_ms"],
         "lower_bound_ms": fastest["lower_bound_ms"],
@@ -159,20 +160,15 @@ def _agent_row(
     return row | {key: median(record[key] for record in records) for key in ("simulations", "search_seconds")}
 
 
-def _interval(name: str, tasks: Sequence[Floats], rng: np.random.Generator) -> dict[str, float | None]:
-    values, low, high = interquartile_means([scores[:, None] for scores in tasks], rng)
-    ends = (None if end is None else float(end[0]) for end in (low, high))
-    return dict(zip((name, f"{name}_low", f"{name}_high"), (float(values[0]), *ends), strict=True))
-
-
 def _pair_rows(problem: str, group: Mapping[str, Sequence[Floats]], rng: np.random.Generator) -> Iterable[Row]:
     """Both orders of each pair; a tie counts half, so that their probabilities add up to one."""
     for first, second in combinations(group, 2):
         chance, low, high = improvement(group[first], group[second], rng)
-        mirrored = [None if end is None else 1 - end for end in (high, low)]
-        for agent, other, ends in ((first, second, (chance, low, high)), (second, first, (1 - chance, *mirrored))):
-            figures = dict(zip(("probability", "probability_low", "probability_high"), ends, strict=True))
-            yield {"problem": problem, "agent": agent, "other": other, **figures}
+        mirrored = (None if end is None else 1 - end for end in (high, low))
+        figures = interval_columns("probability", chance, low, high)
+        yield {"problem": problem, "agent": first, "other": second, **figures}
+        figures = interval_columns("probability", 1 - chance, *mirrored)
+        yield {"problem": problem, "agent": second, "other": first, **figures}
 
 
 def _curve_rows(problem: str, group: Mapping[str, Sequence[FoundRun]], rng: np.random.Generator) -> Iterable[Row]:

@@ -8,7 +8,15 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from experiments.archive import Archive
-from experiments.comparison.bands import Band, Floats, improvement, interquartile_means, performance_profile
+from experiments.comparison.bands import (
+    Band,
+    Floats,
+    improvement,
+    interquartile_means,
+    interval_columns,
+    mean_columns,
+    performance_profile,
+)
 from experiments.comparison.found_run import Status, find_runs
 from experiments.comparison.labels import problem_labels
 from experiments.evaluation.curves import UNITS, Unit
@@ -134,8 +142,8 @@ class _Judge:
             "unit": unit,
             "checkpoint": at,
             "num_seeds": len(records),
-            **self._interval("speedup", [entry.speedups(here)]),
-            **self._interval("score", [self._scores(entry, here)]),
+            **mean_columns("speedup", [entry.speedups(here)], self._rng),
+            **mean_columns("score", [self._scores(entry, here)], self._rng),
             "data_parallel_ms": records[0]["data_parallel_ms"],
             "best_known_ms": self._best_ms[case],
             "budget": entry.budget,
@@ -169,17 +177,17 @@ class _Judge:
         scores = [self._scores(entry, np.array([at])) for entry in tasks]
         row: dict[str, Any] = {"group": group, "num_problems": len(tasks), "contestant": entrant.name}
         row |= {"unit": unit, "checkpoint": at}
-        row |= self._interval("score", scores)
+        row |= mean_columns("score", scores, self._rng)
         if reference is not None:
             theirs = [self._scores(entry, np.array([at]))[:, 0] for entry in reference]
             figures = improvement([own[:, 0] for own in scores], theirs, self._rng)
-            row |= _named("improvement", *figures)
+            row |= interval_columns("improvement", *figures)
         near = performance_profile([own[:, 0] for own in scores], np.array([NEAR]), self._rng)
-        row |= _named(
-            "near_best", *(None if ends is None else float(ends[0]) for ends in (near.y, near.low, near.high))
-        )
+        ends = (None if end is None else float(end[0]) for end in (near.low, near.high))
+        row |= interval_columns("near_best", float(near.y[0]), *ends)
         if unit == "simulations" and at == self._evaluation.checkpoints[unit][-1]:
-            row |= self._interval("area", [own.mean(axis=1, keepdims=True) for own in self._paths(tasks)])
+            areas = [own.mean(axis=1, keepdims=True) for own in self._paths(tasks)]
+            row |= mean_columns("area", areas, self._rng)
         return row | _pretraining([entrant.costs[entry.case.model] for entry in tasks])
 
     def _curves(self, name: str, group: Sequence[Case]) -> Iterator[tuple[tuple[str, str], Band]]:
@@ -200,14 +208,6 @@ class _Judge:
         """(seeds, points) scores along the searches."""
         x = self._positions(end if end is not None else self._evaluation.checkpoints["simulations"][-1])
         return [self._scores(entry, x) for entry in tasks]
-
-    def _interval(self, name: str, tasks: Sequence[Floats]) -> dict[str, float | None]:
-        means, low, high = interquartile_means(tasks, self._rng)
-        return _named(name, float(means[0]), *(None if ends is None else float(ends[0]) for ends in (low, high)))
-
-
-def _named(name: str, value: float | None, low: float | None, high: float | None) -> dict[str, float | None]:
-    return {name: value, f"{name}_low": low, f"{name}_high": high}
 
 
 def _pretraining(costs: Sequence[Cost]) -> dict[str, float]:
