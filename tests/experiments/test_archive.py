@@ -41,8 +41,8 @@ def test_search_finds_what_run_finds(archive: Archive, search: Command) -> None:
 def test_curve_ends_with_the_record(archive: Archive) -> None:
     (found,) = archive.searches([SEARCH])
 
-    simulations, _, best_ms = found.curve[-1]
-    assert (simulations, best_ms) == (found.record["simulations"], found.record["best_ms"])
+    end = found.curve[-1]
+    assert (end.simulations, end.best_ms) == (found.record["simulations"], found.record["best_ms"])
 
 
 def test_finished_search_is_not_repeated(archive: Archive, tmp_path: Path) -> None:
