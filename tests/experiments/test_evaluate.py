@@ -324,8 +324,8 @@ def test_yaml_has_exactly_the_constructors_keywords() -> None:
 
 MISTAKES = {
     "evaluation.entered=[walker]": "evaluation.entered: 'walker' is none of random, expert, mcmc, "
-    "mcmc_tuned, best_response, large_neighbourhood, guided_mcmc, policy_descent, ppo, zero_shot_trained, "
-    "guided_mcmc_trained, policy_descent_trained, walk, drawn, known",
+    "mcmc_tuned, best_response, large_neighbourhood, guided_mcmc, policy_descent, ppo, a2c, placeto, "
+    "zero_shot_trained, guided_mcmc_trained, policy_descent_trained, walk, drawn, known",
     "evaluation.held_on=[three]": "evaluation.held_on: 'three' is none of p100_4, p100_16, h100_16, two, four",
     "evaluation.reference=nobody": "evaluation.reference: 'nobody' is none of walk, drawn, known",
     "evaluation.seeds=[]": "evaluation.seeds: there must be at least one",
