@@ -7,6 +7,7 @@ from pathlib import Path
 # This checkout before site-packages, where a stranger's package may be called `agents` too.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
+from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig
 from rich.console import Console
 
@@ -28,7 +29,7 @@ MIN_WIDTH = 120
 @application("evaluate")  # @hydra.main: what completion in fish looks for
 def main(cfg: DictConfig) -> None:
     """Search what the archive lacks; write and print who found what."""
-    choose_settings(cfg, "evaluation")
+    choose_settings(cfg, "evaluation", HydraConfig.get().overrides.task)
     evaluation: Evaluation = construct(cfg, "evaluation")
     folder, archive = RunFolder(), Archive(Path(cfg.archive))
     entries = evaluation.hold(archive)

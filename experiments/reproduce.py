@@ -25,7 +25,7 @@ ALL = ("-m", "figure=glob(*)")
 def make_figure(cfg: DictConfig) -> None:
     """Make the figure; write its table and its picture, and say how it differs from the paper's."""
     folder, name = RunFolder(), HydraConfig.get().runtime.choices["figure"]
-    choose_settings(cfg, "figure")
+    choose_settings(cfg, "figure", HydraConfig.get().overrides.task)
     figure, archive = construct(cfg, "figure"), Archive(Path(cfg.archive))
     takes_archive = "archive" in keywords(get_object(cfg.figure["_target_"]))
     reproduction: Reproduction = figure(archive=archive) if takes_archive else figure()

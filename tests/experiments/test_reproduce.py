@@ -94,9 +94,18 @@ def test_quick_settings_take_the_place_of_the_full_ones(is_quick: bool, simulati
     figure = {"simulations": 100, "models": ["nmt"], "quick": {"simulations": 5}}
     cfg = OmegaConf.create({"quick": is_quick, "figure": figure})
 
-    choose_settings(cfg, "figure")
+    choose_settings(cfg, "figure", ["quick=true"])
 
     assert cfg.figure == {"simulations": simulations, "models": ["nmt"]}
+
+
+def test_quick_settings_leave_what_the_command_line_names() -> None:
+    figure = {"simulations": 100, "models": ["nmt"], "quick": {"simulations": 5, "models": ["lenet"]}}
+    cfg = OmegaConf.create({"quick": True, "figure": figure})
+
+    choose_settings(cfg, "figure", ["quick=true", "figure.simulations=100"])
+
+    assert cfg.figure == {"simulations": 100, "models": ["lenet"]}
 
 
 def test_quick_must_be_true_or_false(call: Reproduce, capfd: pytest.CaptureFixture[str]) -> None:
