@@ -139,8 +139,7 @@ class _Watch(BaseCallback):
     def _on_rollout_start(self) -> None:
         assert isinstance(self.model, OnPolicyAlgorithm)
         self.model.ent_coef = self._agent.entropy_coefficient * (1 - self._ledger.progress().fraction)
-        best = self._ledger.best_strategy
-        if self._agent.refine and best.configs != self._start.configs:
+        if self._agent.refine and (best := self._ledger.best_strategy).configs != self._start.configs:
             self._start = best
             self._env.start_from(best)
 

@@ -74,7 +74,7 @@ def open_network(policy: str | None, untrained: Callable[[], GraphNetwork], seed
         PolicyFileError: see ``load_policy``.
     """
     torch.manual_seed(seed)
-    return load_policy(policy) if policy else untrained()
+    return untrained() if policy is None else load_policy(policy)
 
 
 def found(path: str | Path) -> Path:
@@ -92,6 +92,8 @@ def read_about(path: Path) -> dict[str, Any]:
     Raises:
         PolicyFileError: it is missing or not that of a policy.
     """
+    if not path.name:
+        raise PolicyFileError(path, "is no file")
     try:
         about = json.loads(path.with_suffix(".json").read_text())
     except OSError as error:

@@ -69,10 +69,10 @@ def keywords(target: Callable[..., Any]) -> tuple[str, ...]:
 def _hints(target: Callable[..., Any]) -> dict[str, Any]:
     """Types of the parameters, but for those that, in other people's classes, only type checkers can look up."""
     function: Any = target.__init__ if inspect.isclass(target) else target
-    hints: dict[str, Any] = {}
+    names, hints = getattr(inspect.unwrap(function), "__globals__", {}), dict[str, Any]()
     for name, annotation in inspect.get_annotations(function).items():
         with suppress(NameError):
-            hints |= get_type_hints(SimpleNamespace(__annotations__={name: annotation}), function.__globals__)
+            hints |= get_type_hints(SimpleNamespace(__annotations__={name: annotation}), names)
     return hints
 
 

@@ -12,7 +12,7 @@ from stable_baselines3.common.utils import obs_as_tensor
 from agents.errors import PolicyFileError
 from agents.graph_network import GraphNetwork, Tensors, tensors
 from agents.policy import StrategyPolicy
-from agents.policy_file import load_policy, read_about, save_policy
+from agents.policy_file import load_policy, open_network, read_about, save_policy
 from envs.padding import Padding
 from envs.vector import SoapImproveVectorEnv, SoapVectorEnv, StrategyVectorEnv
 from sim.models.lenet import lenet
@@ -125,6 +125,13 @@ def test_a_policy_of_other_features_is_refused(tmp_path: Path) -> None:
 
     message = "was trained on other features than the environment's; train it again"
     assert str(error.value) == f"policy file '{path}' {message}"
+
+
+def test_an_empty_name_is_no_policy_file() -> None:
+    with pytest.raises(PolicyFileError) as error:
+        open_network("", network, 0)
+
+    assert str(error.value) == "policy file '.' is no file"
 
 
 @pytest.mark.parametrize(
