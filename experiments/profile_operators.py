@@ -6,27 +6,26 @@ from pathlib import Path
 # This checkout before site-packages, where a stranger's package may be called `agents` too.
 sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
 
 from omegaconf import DictConfig
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-from rich.table import Table
 
 from experiments.application import application
 from experiments.construct import construct, resolved
 from experiments.errors import OptionError
 from experiments.problem import make_space
+from experiments.profile_summary import Profile, print_summary
 from experiments.run_folder import RunFolder
 from runtime.neighbours import Neighbours
 from runtime.profiler import Job, Profiler, ProfilerOptions, device_name
 from runtime.task_overhead import time_tasks
-from sim.costs.part_shape import describe, kind_of, part_key, part_shapes
-from sim.costs.timing import TASK_KEY, Platform, Timing, update_key
+from sim.costs.part_shape import describe, part_key, part_shapes
+from sim.costs.timing import TASK_KEY, Timing, update_key
 from sim.costs.timing_database import TimingDatabase
 from sim.costs.timing_file import COLUMNS, timing_rows
 from sim.device_kind import DEVICE_KINDS
@@ -45,23 +44,6 @@ Measurement: TypeAlias = tuple[tuple[str, ...], Callable[[], dict[str, Timing]]]
 """Keys, and what measures them."""
 
 
-@dataclass(frozen=True, slots=True)
-class Profile:
-    """What a model's space needs in one dtype.
-
-    Attributes:
-        platform: what the times hold for.
-        timings: by key; those that other processes measure are missing.
-        num_needed: keys.
-        num_known: keys that the database had before.
-    """
-
-    platform: Platform
-    timings: Mapping[str, Timing]
-    num_needed: int
-    num_known: int
-
-
 @application("profile_operators")  # @hydra.main: what completion in fish looks for
 def main(cfg: DictConfig) -> None:
     """Time every part shape that the model's space needs and the database lacks."""
@@ -70,7 +52,7 @@ def main(cfg: DictConfig) -> None:
         for dtype in list_of(cfg, "dtypes", str):
             found = profile_space(cfg, space, database, dtype=dtype, console=console)
             folder.write_csv(f"timings_{dtype}.csv", COLUMNS, timing_rows({found.platform: found.timings}))
-            print_summary(found)
+            print_summary(found, space)
     Console().print(f"database {cfg.database}, files in {folder.label}", soft_wrap=True)
 
 
@@ -218,37 +200,6 @@ def measure_all(
                 database.add(profiler.platform, {key: timings[key] for key in claimed})
             progress.advance(task)
         progress.update(task, description=profiler.platform.dtype)
-
-
-def print_summary(profile: Profile) -> None:
-    """The times by kind of operator, on stdout."""
-    by_kind: dict[str, list[Timing]] = {}
-    for key, timing in profile.timings.items():
-        by_kind.setdefault(kind_of(key), []).append(timing)
-    table = Table(title=str(profile.platform), title_justify="left", title_style="bold")
-    table.add_column("kind")
-    for column in ("parts", "forward, us", "backward, us", "deviation"):
-        table.add_column(column, justify="right")
-    for kind, found in sorted(by_kind.items()):
-        deviations = sorted(timing.forward_variance**0.5 / max(1.0, timing.forward_ns) for timing in found)
-        table.add_row(
-            kind,
-            str(len(found)),
-            spread([timing.forward_ns for timing in found]),
-            spread([timing.backward_ns for timing in found]),
-            f"{deviations[len(deviations) // 2]:.0%}",
-        )
-    console = Console()
-    console.print(table)
-    console.print(f"{profile.num_needed} needed, {profile.num_known} known before", highlight=False)
-    if num_missing := profile.num_needed - len(profile.timings):
-        console.print(f"{num_missing} are being measured by other processes", highlight=False)
-
-
-def spread(times_ns: list[float]) -> str:
-    """The least and the greatest of some times, in us."""
-    low, high = min(times_ns) / 1000, max(times_ns) / 1000
-    return f"{low:,.0f}" if len(times_ns) == 1 else f"{low:,.0f} to {high:,.0f}"
 
 
 def device_kind(cfg: DictConfig) -> str:

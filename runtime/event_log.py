@@ -16,7 +16,7 @@ class EventLog:
     """Events of the present iteration.
 
     Args:
-        device: on a GPU, an event ends when all that was launched has.
+        device: on a GPU, an event ends when all that its stream was given has.
         is_timed: False records nothing.
     """
 
@@ -44,7 +44,8 @@ class EventLog:
         start = self.now_ns
         yield
         if self._is_gpu:
-            torch.cuda.synchronize()
+            # This stream alone: what crosses meanwhile, on nccl's streams, need not have ended.
+            torch.cuda.current_stream().synchronize()
         self.events.append(Event(self.step if step is None else step, kind, start, self.now_ns))
 
 

@@ -66,6 +66,8 @@ def settle(local_rank: int, options: RankOptions) -> None:
         torch.set_num_threads(options.num_threads)
     if options.backend == "nccl":
         torch.cuda.set_device(local_rank)
+        # PyTorch rounds the factors of convolutions to tf32 unless told otherwise; a rank computes in fp32.
+        torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
 
 
 def run_job(
