@@ -165,6 +165,10 @@ def sentence_for(error: BaseException) -> str | None:
         if isinstance(cause, OmegaConfBaseException):
             error = cause
         sentence = " ".join(str(error).split())
+        several = re.match(r"Ambiguous value for argument '([^=]*)=(.*?)' 1[.]", sentence)
+        if several:
+            key, values = several.groups()
+            return f"{key}={values}: to run each of them, add -m; a list is {key}=[{values}], a text {key}=\"'{values}'\""
         unsaid = re.match(r"You must specify '(\w+)'.*Available options: (.*)", sentence)
         if unsaid:
             return f"say which {unsaid[1]}: {unsaid[1]}=NAME, one of {', '.join(unsaid[2].split())}"
@@ -178,6 +182,8 @@ def sentence_for(error: BaseException) -> str | None:
         return str(error)
     if isinstance(error, ValueError) and type(error).__module__.split(".")[0] in ROOMS:
         return str(error)
+    if str(error).startswith("Config group override must be a string or a list"):  # a plain ValueError of Hydra's
+        return "null is not a choice of a group (GROUP=NAME); --help lists the choices"
     return None
 
 

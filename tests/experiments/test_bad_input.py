@@ -43,6 +43,9 @@ MISTAKES = {
     "budget.simulations=-5": "budget.simulations=-5: it must be a whole number, at least 1",
     "budget.seconds=-0.5": "budget.seconds=-0.5: it must be positive",
     "budget.simulations=null": "budget.simulations=None: give simulations, seconds or both",
+    "budget.seconds=inf": "budget.seconds: inf is not a finite number",
+    "tracker=null": "null is not a choice of a group (GROUP=NAME); --help lists the choices",
+    "seed=0,1": "seed=0,1: to run each of them, add -m; a list is seed=[0,1], a text seed=\"'0,1'\"",
     "agent": "cannot read 'agent'; write overrides as key=value, special characters in quotes",
     "hydra.run.dir=/dev/null/runs": "cannot use '/dev/null/runs': Not a directory",
 }
