@@ -168,7 +168,8 @@ def sentence_for(error: BaseException) -> str | None:
         several = re.match(r"Ambiguous value for argument '([^=]*)=(.*?)' 1[.]", sentence)
         if several:
             key, values = several.groups()
-            return f"{key}={values}: to run each of them, add -m; a list is {key}=[{values}], a text {key}=\"'{values}'\""
+            kinds = f"a list is {key}=[{values}], a text {key}=\"'{values}'\""
+            return f"{key}={values}: to run each of them, add -m; {kinds}"
         unsaid = re.match(r"You must specify '(\w+)'.*Available options: (.*)", sentence)
         if unsaid:
             return f"say which {unsaid[1]}: {unsaid[1]}=NAME, one of {', '.join(unsaid[2].split())}"

@@ -33,7 +33,7 @@ def construct(cfg: DictConfig, group: str, **given: Any) -> Any:
     if not isinstance(options, dict) or "_target_" not in options:
         raise OptionError(group, f"{options!r} is not a group of keys with a _target_")
     for key, value in flat(options).items():
-        if isinstance(value, float) and not math.isfinite(value):  # JSON has no such numbers, so no record could be made
+        if isinstance(value, float) and not math.isfinite(value):  # no record could hold it
             raise OptionError(f"{group}.{key}", f"{value} is not a finite number")
     check_options(get_object(options["_target_"]), _spoken(options), prefix=f"{group}.")
     return instantiate(cfg[group], **given, _convert_="all")

@@ -86,7 +86,9 @@ function drawStrip(problem) {
   const traces = agents.map((agent) => {
     const runs = chosen.filter((run) => run.agent === agent);
     return { name: agent, x: runs.map((run) => run.best_ms), y: runs.map(() => agent), mode: "markers",
-      text: runs.map((run) => "seed " + run.seed), marker: { color: colour(agent), size: 10, opacity: 0.75 } };
+      text: runs.map((run) => "seed " + run.seed + (run.fits_memory ? "" : ", exceeds the memory")),
+      marker: { color: colour(agent), size: 10, opacity: 0.75,
+        symbol: runs.map((run) => (run.fits_memory ? "circle" : "x")) } };
   });
   document.getElementById("strip").style.height = 90 + 30 * agents.length + "px";
   const marks = levels(problem, true).map((shape, number) => ({ x: shape.x0, y: 1, yref: "paper", yanchor: "bottom",

@@ -56,11 +56,11 @@ def stored_pictures(rows: Sequence[Row], root: Path, *, max_bytes: int = MAX_BYT
 
 
 def _fastest(rows: Sequence[Row]) -> Iterator[Row]:
-    """The fastest of each problem first, then of each searcher."""
+    """The fastest of each problem first, then of each searcher; what exceeds the memory only where nothing fits."""
     finished = [row for row in rows if row["status"] == Status.FINISHED]
     taken: set[tuple[str, ...]] = set()
     for keys in (("problem",), ("problem", "agent")):
-        for row in sorted(finished, key=lambda row: row["best_ms"]):
+        for row in sorted(finished, key=lambda row: (not row["fits_memory"], row["best_ms"])):
             group = tuple(row[key] for key in keys)
             if group not in taken:
                 taken |= {group, (row["problem"], row["agent"])}
