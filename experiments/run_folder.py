@@ -73,7 +73,7 @@ def draft(path: Path) -> Iterator[Path]:
         yield unfinished
         unfinished.replace(path)
     except OSError as error:
-        if error.filename == str(unfinished):  # which says nothing to the user
+        if error.filename in (None, str(unfinished)):  # a full disk names no file; the draft says nothing to the user
             error.filename = str(path)
         raise
     finally:
