@@ -69,10 +69,10 @@ def comparison_page(comparison: Comparison, *, root: Path, place: Path) -> str:
     counted = [row for row in comparison.runs if row["status"] == Status.FINISHED]
     agents = sorted({row["agent"] for row in comparison.agents})
     fastest_first = sorted(comparison.agents, key=lambda row: (problems.index(row["problem"]), -row["speedup"]))
-    return Template((HERE / "page.html").read_text()).substitute(
-        style=(HERE / "page.css").read_text(),
+    return Template((HERE / "page.html").read_text(encoding="utf-8")).substitute(
+        style=(HERE / "page.css").read_text(encoding="utf-8"),
         plotly=get_plotlyjs(),
-        script=(HERE / "page.js").read_text(),
+        script=(HERE / "page.js").read_text(encoding="utf-8"),
         data=_json(comparison, agents),
         folder=escape(str(root)),
         num_counted=len(counted),

@@ -70,7 +70,7 @@ def _fastest(rows: Sequence[Row]) -> Iterator[Row]:
 def _strategy(folder: Path) -> str:
     """What run.py drew; nothing if it is not there, or not whole."""
     try:
-        text = (folder / "strategy.svg").read_text()
+        text = (folder / "strategy.svg").read_text(encoding="utf-8")
         return text if ElementTree.fromstring(text).tag.endswith("}svg") else ""
     except (OSError, UnicodeDecodeError, ElementTree.ParseError):
         return ""
