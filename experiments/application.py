@@ -4,6 +4,7 @@ import contextlib
 import difflib
 import functools
 import importlib.util
+import io
 import json
 import os
 import re
@@ -71,12 +72,14 @@ def application(config_name: str) -> Callable[[Task], Callable[[], None]]:
             check_origin()
             # Hydra raises what it would otherwise print in several lines.
             os.environ["HYDRA_FULL_ERROR"] = "1"
+            if isinstance(sys.stdout, io.TextIOWrapper):
+                sys.stdout.reconfigure(errors="replace")  # an arrow that a terminal's locale lacks ends no command
             OmegaConf.register_new_resolver("stem", lambda path: Path(str(path)).stem, replace=True)
             OmegaConf.register_new_resolver("settings", lambda quick: "quick" if quick else "full", replace=True)
             try:
                 if not HELP.isdisjoint(sys.argv[1:]):
                     overrides = [argument for argument in sys.argv[1:] if not argument.startswith("-")]
-                    Console().print(help_page(config_name, overrides), highlight=False)
+                    Console().print(help_page(config_name, overrides), highlight=False, crop=False)
                     return
                 arguments = resumed(sys.argv[1:])
                 sys.argv[1:] = [with_topology_files(argument) for argument in _multirun_first(arguments)]
@@ -165,6 +168,11 @@ def sentence_for(error: BaseException) -> str | None:
         if isinstance(cause, OmegaConfBaseException):
             error = cause
         sentence = " ".join(str(error).split())
+        several = re.match(r"Ambiguous value for argument '([^=]*)=(.*?)' 1[.]", sentence)
+        if several:
+            key, values = several.groups()
+            kinds = f"a list is {key}=[{values}], a text {key}=\"'{values}'\""
+            return f"{key}={values}: to run each of them, add -m; {kinds}"
         unsaid = re.match(r"You must specify '(\w+)'.*Available options: (.*)", sentence)
         if unsaid:
             return f"say which {unsaid[1]}: {unsaid[1]}=NAME, one of {', '.join(unsaid[2].split())}"
@@ -178,6 +186,8 @@ def sentence_for(error: BaseException) -> str | None:
         return str(error)
     if isinstance(error, ValueError) and type(error).__module__.split(".")[0] in ROOMS:
         return str(error)
+    if str(error).startswith("Config group override must be a string or a list"):  # a plain ValueError of Hydra's
+        return "null is not a choice of a group (GROUP=NAME); --help lists the choices"
     return None
 
 

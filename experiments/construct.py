@@ -1,6 +1,7 @@
 """construct: an object from its part of the configuration, held against its constructor's signature first."""
 
 import inspect
+import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import is_dataclass
@@ -11,6 +12,7 @@ from hydra.utils import get_object, instantiate
 from omegaconf import DictConfig, OmegaConf
 
 from experiments.errors import OptionError
+from experiments.flat import flat
 
 RESERVED = ("_target_", "_partial_", "_convert_", "_recursive_", "_args_")
 """Keys that speak to Hydra and not to the constructor."""
@@ -25,11 +27,14 @@ def construct(cfg: DictConfig, group: str, **given: Any) -> Any:
         given: keywords that this program supplies, in place of the configuration's.
 
     Raises:
-        OptionError: a key that the constructor does not have, or a value of another type.
+        OptionError: a key that the constructor does not have, or a value of another type, or one without end.
     """
     options = resolved(cfg).get(group)
     if not isinstance(options, dict) or "_target_" not in options:
         raise OptionError(group, f"{options!r} is not a group of keys with a _target_")
+    for key, value in flat(options).items():
+        if isinstance(value, float) and not math.isfinite(value):  # no record could hold it
+            raise OptionError(f"{group}.{key}", f"{value} is not a finite number")
     check_options(get_object(options["_target_"]), _spoken(options), prefix=f"{group}.")
     return instantiate(cfg[group], **given, _convert_="all")
 

@@ -94,7 +94,8 @@ def help_page(config_name: str, overrides: Sequence[str]) -> RenderableType:
         Text(f"python experiments/{name}.py {'[GROUP=NAME] ' if choices else ''}[KEY=VALUE] ...\n"),
         Text(heading.sentence + "\n"),
         title("Examples"),
-        Text("".join(f"  {example}\n" for example in heading.examples)),
+        # To be copied: a terminal wraps a long line, and a newline inside would cut the command in two.
+        Text("".join(f"  {example}\n" for example in heading.examples), no_wrap=True, overflow="ignore"),
     ]
     for (group, choice), table in zip(choices.items(), tables, strict=True):
         asked = "choose one" if group in open_groups else f"{choice} if not said"
@@ -111,7 +112,7 @@ def help_page(config_name: str, overrides: Sequence[str]) -> RenderableType:
 
 def command_text(config_name: str) -> str:
     """The YAML of a command, followed by those that it includes."""
-    text = (CONF / f"{config_name}.yaml").read_text()
+    text = (CONF / f"{config_name}.yaml").read_text(encoding="utf-8")
     included = [entry for entry in OmegaConf.create(text).defaults if isinstance(entry, str) and entry != "_self_"]
     return "".join([text, *(command_text(name) for name in included)])
 
@@ -138,7 +139,7 @@ def source_folders(cfg: DictConfig) -> Iterator[Path]:
 def read(folders: Sequence[Path], group: str, choice: str) -> str:
     """The file of a choice; empty if the choice has none."""
     paths = (folder / group / f"{choice}.yaml" for folder in folders)
-    return next((path.read_text() for path in paths if path.is_file()), "")
+    return next((path.read_text(encoding="utf-8") for path in paths if path.is_file()), "")
 
 
 def group_table(folders: Sequence[Path], names: Sequence[str], group: str, choice: str | None) -> RenderableType:

@@ -19,6 +19,9 @@ from sim.strategy import Strategy
 UNIMPORTANT = ("tracker", "interrupted", "resume")
 """Keys of the configuration that do not change what a search finds."""
 
+NEEDED = ("is_partial", "is_interrupted", "attempts", "resumed_from", "simulations", "cutoffs", "search_seconds")
+"""Fields of the record that say what became of the attempt."""
+
 UNREADABLE = (ValueError, KeyError, TypeError, AttributeError)
 """What reading a file of another form raises."""
 
@@ -51,6 +54,9 @@ class PreviousRun:
         try:
             record = json.loads(path.read_text())
             there = flat(_important(record["configuration"]))
+            missing = [key for key in NEEDED if key not in record]
+            if missing:
+                raise ValueError(f"it lacks {', '.join(missing)}")
         except FileNotFoundError:
             return None
         except UNREADABLE as error:

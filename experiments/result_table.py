@@ -24,9 +24,9 @@ def result_table(record: Record, simulations: Mapping[str, Simulation], *, folde
     """
     title = f"{record.model} on {record.num_devices} devices of {record.topology}"
     table = Table(title=title, title_justify="left", title_style="bold")
-    table.add_column("strategy")
+    table.add_column("strategy", overflow="fold")
     for column in ("iteration", "speed-up", "communication", "memory"):
-        table.add_column(column, justify="right")
+        table.add_column(column, justify="right", overflow="fold")
     reference_ns = next(iter(simulations.values())).cost_ns
     for name, simulation in simulations.items():
         overflow_gib = simulation.overflow_bytes / BYTES_PER_GIB

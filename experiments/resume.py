@@ -25,6 +25,8 @@ def resumed(arguments: Sequence[str]) -> list[str]:
     if not folders or folders == ["null"]:
         return list(arguments)
     *_, name = folders
+    if name[:1] == name[-1:] and name.startswith(("'", '"')):  # as Hydra wants what has special characters
+        name = name[1:-1]
     folder = Path(name).resolve()
     sweep, run = folder / "multirun.yaml", folder / ".hydra" / "hydra.yaml"
     is_sweep = sweep.is_file()

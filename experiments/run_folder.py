@@ -40,7 +40,7 @@ class RunFolder:
 
     def write_csv(self, name: str, header: Iterable[str], rows: Iterable[Iterable[Any]]) -> None:
         """Write a table."""
-        with self._draft(name) as draft, draft.open("w", newline="") as file:
+        with self._draft(name) as draft, draft.open("w", newline="", encoding="utf-8") as file:
             csv.writer(file).writerows([header, *rows])
 
     def write_png(self, name: str, picture: "Figure") -> None:
@@ -62,7 +62,7 @@ class RunFolder:
 def write_whole(path: Path, text: str) -> None:
     """Write a file that appears whole or not at all."""
     with draft(path) as unfinished:
-        unfinished.write_text(text)
+        unfinished.write_text(text, encoding="utf-8")
 
 
 @contextmanager
@@ -73,7 +73,7 @@ def draft(path: Path) -> Iterator[Path]:
         yield unfinished
         unfinished.replace(path)
     except OSError as error:
-        if error.filename == str(unfinished):  # which says nothing to the user
+        if error.filename in (None, str(unfinished)):  # a full disk names no file; the draft says nothing to the user
             error.filename = str(path)
         raise
     finally:

@@ -1,11 +1,11 @@
 """choose_strategies: the strategies that a user names, those of finished searches, and a sample over good and bad."""
 
-import json
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
+from experiments.comparison.found_run import Status, read_run
 from experiments.errors import OptionError
 from sim.chain import Chain
 from sim.problem import Problem
@@ -44,8 +44,8 @@ def choose_strategies(
             Strategy.load(name, problem.graph, problem.topology) if is_file else named_strategy(name, problem, rng)
         )
     for run in runs:
-        path, record = Path(run) / "strategy.json", Path(run) / "record.json"
-        if not path.is_file() or not record.is_file() or json.loads(record.read_text()).get("is_partial"):
+        path = Path(run) / "strategy.json"
+        if not path.is_file() or read_run(Path(run)).status not in (Status.FINISHED, Status.INTERRUPTED):
             raise OptionError("run", f"'{run}' is not the folder of a finished search")
         chosen[run] = Strategy.load(path, problem.graph, problem.topology)
     return chosen | (spread_sample(problem, num_sampled, rng) if num_sampled else {})

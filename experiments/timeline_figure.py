@@ -1,6 +1,5 @@
 """timeline_figure: simulated iterations as an interactive picture, one above the other on one time axis."""
 
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -8,6 +7,7 @@ import numpy as np
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
+from experiments.run_folder import draft
 from experiments.stored_timeline import FURTHER_COLOURS, KIND_COLOURS, Timeline, busiest
 
 FONT = {"family": "Inter, Segoe UI, Helvetica, Arial, sans-serif", "size": 12, "color": "#2b2f36"}
@@ -66,12 +66,8 @@ def write_html(figure: go.Figure, path: Path) -> None:
     Raises:
         OSError: it cannot be written.
     """
-    draft = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        figure.write_html(draft, include_plotlyjs=True, config={"displaylogo": False, "responsive": True})
-        draft.replace(path)
-    finally:
-        draft.unlink(missing_ok=True)
+    with draft(path) as unfinished:
+        figure.write_html(unfinished, include_plotlyjs=True, config={"displaylogo": False, "responsive": True})
 
 
 def _row_positions(timeline: Timeline, shown: set[str]) -> dict[str, float]:

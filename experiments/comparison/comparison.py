@@ -104,8 +104,13 @@ def compare(runs: Sequence[FoundRun], root: Path) -> Comparison:
     )
 
 
+def _speedup(record: Mapping[str, Any]) -> float:
+    """That of the strategy; 0 if it exceeds a device's memory and cannot run, as in ``experiments.evaluation``."""
+    return float(record["speedup"]) if record["fits_memory"] else 0.0
+
+
 def _scores(runs: Iterable[FoundRun]) -> Floats:
-    return np.array([run.record["speedup"] for run in runs], np.float64)
+    return np.array([_speedup(run.record) for run in runs], np.float64)
 
 
 def _without_repetitions(entries: Sequence[_Entry], root: Path) -> list[_Entry]:
@@ -136,26 +141,35 @@ def _run_row(entry: _Entry, root: Path) -> Row:
     }
     row |= {key: record.get(key) for key in RECORDED}
     row |= choices(record) if record else dict.fromkeys(("cost", "space", "sync"))
-    bound_ms = record.get("lower_bound_ms")
-    return row | {"gap": None if bound_ms is None else 1 - bound_ms / record["best_ms"]}
+    return row | {"speedup": _speedup(record) if record else None, "gap": _gap(record) if record else None}
+
+
+def _gap(record: Mapping[str, Any]) -> float | None:
+    """Certified; none for a strategy that cannot run, which may be faster than what bounds those that can."""
+    return 1 - record["lower_bound_ms"] / record["best_ms"] if record["fits_memory"] else None
 
 
 def _agent_row(
     problem: str, agent: str, tasks: Sequence[Floats], runs: Sequence[FoundRun], rng: np.random.Generator
 ) -> Row:
-    """What a searcher found; ``runs`` are those on this one problem, none for all problems."""
+    """What a searcher found; ``runs`` are those on this one problem, none for all problems.
+
+    Times are of the runs whose strategy fits the memory; of all if none does.
+    """
     row: dict[str, Any] = {"problem": problem, "agent": agent, "num_runs": sum(map(len, tasks))}
     row |= mean_columns("speedup", [scores[:, None] for scores in tasks], rng)
     if not runs:
         return row
     records = [run.record for run in runs]
-    fastest = min(records, key=lambda record: record["best_ms"])
-    row |= mean_columns("best_ms", [np.array([[record["best_ms"]] for record in records], np.float64)], rng)
+    fitting = [record for record in records if record["fits_memory"]]
+    timed = fitting or records
+    fastest = min(timed, key=lambda record: record["best_ms"])
+    row |= mean_columns("best_ms", [np.array([[record["best_ms"]] for record in timed], np.float64)], rng)
     row |= {
         "fastest_ms": fastest["best_ms"],
         "lower_bound_ms": fastest["lower_bound_ms"],
-        "gap": 1 - fastest["lower_bound_ms"] / fastest["best_ms"],
-        "num_fitting": sum(record["fits_memory"] for record in records),
+        "gap": _gap(fastest),
+        "num_fitting": len(fitting),
     }
     return row | {key: median(record[key] for record in records) for key in ("simulations", "search_seconds")}
 
@@ -173,7 +187,7 @@ def _pair_rows(problem: str, group: Mapping[str, Sequence[Floats]], rng: np.rand
 
 def _curve_rows(problem: str, group: Mapping[str, Sequence[FoundRun]], rng: np.random.Generator) -> Iterable[Row]:
     for agent, runs in group.items():
-        curves = [run.curve for run in runs if run.curve]
+        curves = [run.curve for run in runs if run.curve and run.record["fits_memory"]]
         if curves:
             for axis in ("simulations", "seconds"):
                 yield from _points(problem, agent, axis, best_so_far(curves, axis, rng))

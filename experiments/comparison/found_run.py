@@ -1,13 +1,16 @@
 """FoundRun: what lies in a run folder, be the run finished, partial or failed."""
 
 import json
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from agents.curve_point import CurvePoint
+from experiments.construct import check_options
+from experiments.record import Record
 from experiments.resume import started_job
 from experiments.run_folder import FAILURE
 from experiments.stored_curve import read_curve
@@ -15,7 +18,13 @@ from experiments.stored_curve import read_curve
 COMMANDS = ("config", "simulate")
 """Names of the configurations whose jobs make runs."""
 
-NEEDED = ("model", "topology", "num_devices", "seed", "configuration", "data_parallel_ms", "best_ms", "speedup")
+NEEDED = (
+    *("model", "topology", "num_devices", "seed", "configuration", "data_parallel_ms", "best_ms", "speedup"),
+    *("lower_bound_ms", "fits_memory", "simulations", "search_seconds"),
+)
+"""Fields of the record without which nothing can be compared."""
+
+POSITIVE = ("data_parallel_ms", "best_ms", "speedup")
 
 
 class Status(StrEnum):
@@ -55,10 +64,7 @@ def find_runs(root: Path) -> list[FoundRun]:
 def read_run(folder: Path) -> FoundRun:
     """What lies in a run folder."""
     try:
-        record = json.loads((folder / "record.json").read_text())
-        missing = [key for key in NEEDED if key not in record]
-        if missing:
-            raise ValueError(f"it lacks {', '.join(missing)}")
+        record = checked(json.loads((folder / "record.json").read_text()))
         path = folder / "curve.csv"
         curve = read_curve(path) if path.is_file() else ()
     except FileNotFoundError:
@@ -74,6 +80,22 @@ def read_run(folder: Path) -> FoundRun:
     elif record.get("is_interrupted"):
         status, reason = Status.INTERRUPTED, "ended by the user"
     return FoundRun(folder=folder, status=status, reason=reason, record=record, curve=curve)
+
+
+def checked(record: Any) -> Mapping[str, Any]:
+    """A record from which a comparison can be made.
+
+    Raises:
+        ValueError: it is none: of another version of this program, or changed by hand.
+    """
+    missing = [key for key in NEEDED if key not in record]
+    if missing:
+        raise ValueError(f"it lacks {', '.join(missing)}")
+    check_options(Record, {key: record[key] for key in NEEDED})
+    for key in POSITIVE:
+        if not 0 < record[key] < math.inf:
+            raise ValueError(f"{key}: {record[key]} is not a positive number")
+    return cast(Mapping[str, Any], record)
 
 
 def _run_folders(root: Path) -> Iterator[Path]:

@@ -86,13 +86,15 @@ function drawStrip(problem) {
   const traces = agents.map((agent) => {
     const runs = chosen.filter((run) => run.agent === agent);
     return { name: agent, x: runs.map((run) => run.best_ms), y: runs.map(() => agent), mode: "markers",
-      text: runs.map((run) => "seed " + run.seed), marker: { color: colour(agent), size: 10, opacity: 0.75 } };
+      text: runs.map((run) => "seed " + run.seed + (run.fits_memory ? "" : ", exceeds the memory")),
+      marker: { color: colour(agent), size: 10, opacity: 0.75,
+        symbol: runs.map((run) => (run.fits_memory ? "circle" : "x")) } };
   });
-  document.getElementById("strip").style.height = 90 + 30 * agents.length + "px";
+  document.getElementById("strip").style.height = 102 + 30 * agents.length + "px";
   const marks = levels(problem, true).map((shape, number) => ({ x: shape.x0, y: 1, yref: "paper", yanchor: "bottom",
-    showarrow: false, text: ["data parallelism", "lower bound"][number], font: { color: variable("--grey") } }));
+    yshift: [12, 0][number], showarrow: false, text: ["data parallelism", "lower bound"][number], font: { color: variable("--grey") } }));
   draw("strip", traces, layout({ title: { text: "best iteration time found, ms" } }, { type: "category" },
-    { shapes: levels(problem, true), annotations: marks, margin: { l: 52, r: 30, t: 24, b: 40 } }));
+    { shapes: levels(problem, true), annotations: marks, margin: { l: 52, r: 30, t: 36, b: 40 } }));
 }
 
 // Pictures are kept as compressed SVG, and drawn when one comes into view.

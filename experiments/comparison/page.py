@@ -49,6 +49,8 @@ RUN_COLUMNS = (
     ("fits_memory", "memory"),
 )
 
+TIMES = ("best_ms", "fastest_ms")
+
 TEXTS = ("agent",)
 """Columns that are no numbers."""
 
@@ -67,10 +69,10 @@ def comparison_page(comparison: Comparison, *, root: Path, place: Path) -> str:
     counted = [row for row in comparison.runs if row["status"] == Status.FINISHED]
     agents = sorted({row["agent"] for row in comparison.agents})
     fastest_first = sorted(comparison.agents, key=lambda row: (problems.index(row["problem"]), -row["speedup"]))
-    return Template((HERE / "page.html").read_text()).substitute(
-        style=(HERE / "page.css").read_text(),
+    return Template((HERE / "page.html").read_text(encoding="utf-8")).substitute(
+        style=(HERE / "page.css").read_text(encoding="utf-8"),
         plotly=get_plotlyjs(),
-        script=(HERE / "page.js").read_text(),
+        script=(HERE / "page.js").read_text(encoding="utf-8"),
         data=_json(comparison, agents),
         folder=escape(str(root)),
         num_counted=len(counted),
@@ -86,7 +88,10 @@ def comparison_page(comparison: Comparison, *, root: Path, place: Path) -> str:
 
 def _json(comparison: Comparison, agents: Sequence[str]) -> str:
     """What is drawn; safe inside a script element."""
-    points = ("simulations", "best_ms", "speedup", "data_parallel_ms", "lower_bound_ms", "problem", "agent", "seed")
+    points = (
+        *("simulations", "best_ms", "speedup", "data_parallel_ms", "lower_bound_ms", "fits_memory"),
+        *("problem", "agent", "seed"),
+    )
     content: dict[str, Any] = {
         "agents": agents,
         "runs": [{key: row[key] for key in points} for row in comparison.runs if row["status"] == Status.FINISHED],
@@ -128,10 +133,14 @@ def _cell(column: str, row: Row) -> str:
         text += f' <span class="interval">[{ends}]</span>'
     if column == "num_fitting" and row.get(column) is not None:
         text += f" of {row['num_runs']}"
-    is_bad = (column == "fits_memory" and row[column] is False) or (
-        column == "num_fitting" and row.get(column, row["num_runs"]) < row["num_runs"]
-    )
-    return f"<td{' class=bad' if is_bad else ''}>{text}</td>"
+    return f"<td{' class=bad' if _exceeds(column, row) else ''}>{text}</td>"
+
+
+def _exceeds(column: str, row: Row) -> bool:
+    """Whether a cell is of strategies that exceed a device's memory, so that they cannot run."""
+    if column == "num_fitting":
+        return bool(row.get(column, row["num_runs"]) < row["num_runs"])
+    return column in ("fits_memory", *TIMES) and (row.get("fits_memory") is False or row.get("num_fitting") == 0)
 
 
 def _number(column: str, row: Row) -> str:
@@ -172,6 +181,7 @@ def _picture(stored: StoredPicture) -> str:
     """A run's pictures, as text that nothing is drawn from yet."""
     row, packed = stored.row, {"strategy": stored.strategy, "timeline": stored.timeline}
     said = f"{row['agent']}, seed {row['seed']}: {shown('best_ms', row['best_ms'])} ms"
+    said += "" if row["fits_memory"] else ", exceeds the memory"
     data = {"problem": row["problem"], "agent": row["agent"], "said": said} | packed
     return "<li" + "".join(f' data-{name}="{escape(text)}"' for name, text in data.items()) + "></li>"
 

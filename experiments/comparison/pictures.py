@@ -56,11 +56,11 @@ def stored_pictures(rows: Sequence[Row], root: Path, *, max_bytes: int = MAX_BYT
 
 
 def _fastest(rows: Sequence[Row]) -> Iterator[Row]:
-    """The fastest of each problem first, then of each searcher."""
+    """The fastest of each problem first, then of each searcher; what exceeds the memory only where nothing fits."""
     finished = [row for row in rows if row["status"] == Status.FINISHED]
     taken: set[tuple[str, ...]] = set()
     for keys in (("problem",), ("problem", "agent")):
-        for row in sorted(finished, key=lambda row: row["best_ms"]):
+        for row in sorted(finished, key=lambda row: (not row["fits_memory"], row["best_ms"])):
             group = tuple(row[key] for key in keys)
             if group not in taken:
                 taken |= {group, (row["problem"], row["agent"])}
@@ -70,7 +70,7 @@ def _fastest(rows: Sequence[Row]) -> Iterator[Row]:
 def _strategy(folder: Path) -> str:
     """What run.py drew; nothing if it is not there, or not whole."""
     try:
-        text = (folder / "strategy.svg").read_text()
+        text = (folder / "strategy.svg").read_text(encoding="utf-8")
         return text if ElementTree.fromstring(text).tag.endswith("}svg") else ""
     except (OSError, UnicodeDecodeError, ElementTree.ParseError):
         return ""

@@ -37,7 +37,7 @@ def _table(problem: str, rows: list[Row]) -> Table:
         table.add_row(
             row["agent"],
             _runs(row),
-            shown("best_ms", row.get("best_ms")),
+            Text(shown("best_ms", row.get("best_ms")), style="red" if row.get("num_fitting") == 0 else ""),
             _with_interval(row, "speedup"),
             *(shown(name, row.get(name)) for name in ("gap", "simulations", "search_seconds")),
         )

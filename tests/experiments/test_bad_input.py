@@ -8,7 +8,7 @@ import pytest
 
 from experiments import run
 from experiments.application import sentence_for
-from experiments.run_folder import RunFolder
+from experiments.run_folder import RunFolder, draft
 from sim.models.lenet import lenet
 from sim.strategies import data_parallel
 from sim.topology import load_topology
@@ -43,6 +43,9 @@ MISTAKES = {
     "budget.simulations=-5": "budget.simulations=-5: it must be a whole number, at least 1",
     "budget.seconds=-0.5": "budget.seconds=-0.5: it must be positive",
     "budget.simulations=null": "budget.simulations=None: give simulations, seconds or both",
+    "budget.seconds=inf": "budget.seconds: inf is not a finite number",
+    "tracker=null": "null is not a choice of a group (GROUP=NAME); --help lists the choices",
+    "seed=0,1": "seed=0,1: to run each of them, add -m; a list is seed=[0,1], a text seed=\"'0,1'\"",
     "agent": "cannot read 'agent'; write overrides as key=value, special characters in quotes",
     "hydra.run.dir=/dev/null/runs": "cannot use '/dev/null/runs': Not a directory",
 }
@@ -118,6 +121,13 @@ def test_full_disk_is_one_sentence(search: Any, monkeypatch: pytest.MonkeyPatch)
     outcome = search("agent=random", "budget.simulations=5")
 
     assert (outcome.code, outcome.stderr) == (2, "error: cannot use the run folder: No space left on device\n")
+
+
+def test_full_disk_names_the_file_that_had_no_room(tmp_path: Path) -> None:
+    with pytest.raises(OSError, match="No space left") as refusal, draft(tmp_path / "picture.html"):
+        raise OSError(28, "No space left on device")  # as a write says it, without a name
+
+    assert sentence_for(refusal.value) == f"cannot use '{tmp_path}/picture.html': No space left on device"
 
 
 def test_our_own_bug_keeps_its_traceback(search: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from experiments import compare, run, simulate
+from experiments.comparison.found_run import Status, read_run
 from experiments.comparison.shown import shown
 
 SMALL = ("model=lenet", "num_devices=4", "tracker=none")
@@ -216,3 +217,32 @@ def test_folder_without_runs_is_refused(
         compare.main()
 
     assert (end.value.code, capfd.readouterr().err) == (2, f"error: {sentence.format(folder)}\n")
+
+
+@pytest.mark.parametrize(
+    ("change", "reason"),
+    [
+        ({"lower_bound_ms": None}, "lower_bound_ms: None is not a number"),
+        ({"best_ms": "fast"}, "best_ms: 'fast' is not a number"),
+        ({"best_ms": 0}, "best_ms: 0 is not a positive number"),
+        ({"speedup": float("nan")}, "speedup: nan is not a positive number"),
+        ({"seed": [1]}, "seed: [1] is not a whole number"),
+        ({"configuration": []}, "configuration: [] is not a mapping"),
+    ],
+)
+def test_record_that_was_changed_by_hand_is_a_reason_and_no_end(
+    change: dict[str, Any], reason: str, compared: Compared, tmp_path: Path
+) -> None:
+    record = json.loads((compared.runs / "sweep" / "0" / "record.json").read_text())
+    (tmp_path / "record.json").write_text(json.dumps(record | change))
+    run = read_run(tmp_path)
+
+    assert (run.status, run.reason) == (Status.FAILED, f"cannot be read: {reason}")
+
+
+def test_record_of_an_older_version_says_what_it_lacks(compared: Compared, tmp_path: Path) -> None:
+    record = json.loads((compared.runs / "sweep" / "0" / "record.json").read_text())
+    del record["lower_bound_ms"], record["fits_memory"]
+    (tmp_path / "record.json").write_text(json.dumps(record))
+
+    assert read_run(tmp_path).reason == "cannot be read: it lacks lower_bound_ms, fits_memory"

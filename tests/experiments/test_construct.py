@@ -82,3 +82,12 @@ def test_annotations_that_only_type_checkers_can_look_up_hinder_no_other_paramet
 def test_group_without_target_is_refused() -> None:
     with pytest.raises(OptionError, match="budget: 3 is not a group of keys with a _target_"):
         construct(OmegaConf.create({"budget": 3}), "budget")
+
+
+@pytest.mark.parametrize("value", [float("inf"), float("nan")])
+def test_number_that_no_record_can_hold_is_refused(value: float) -> None:
+    budget = {"_target_": "agents.budget.Budget", "simulations": None, "seconds": value}
+    with pytest.raises(OptionError) as refusal:
+        construct(OmegaConf.create({"budget": budget}), "budget")
+
+    assert str(refusal.value) == f"budget.seconds: {value} is not a finite number"

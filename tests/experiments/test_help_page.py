@@ -10,6 +10,7 @@ import hydra
 import pytest
 from rich.console import Console
 
+from experiments import draw_timeline
 from experiments.help_page import CONF, Heading, command_text, comments, help_page
 
 COMMANDS = sorted(path.stem for path in CONF.glob("*.yaml") if path.stem != "command")
@@ -30,6 +31,17 @@ def test_page_says_what_the_command_does_with_two_examples(command: str) -> None
     assert heading.sentence in page
     assert len(heading.examples) == 2
     assert all(example in page for example in heading.examples)
+
+
+def test_examples_are_not_cut_in_two_where_the_terminal_ends(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setattr(sys, "argv", ["command", "--help"])
+    draw_timeline.main()
+
+    (_, example) = Heading.of((CONF / "draw_timeline.yaml").read_text()).examples
+    assert f"  {example}\n" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -17,7 +17,8 @@ def row(root: Path, folder: str, best_ms: float, *, problem: str = "nmt", text: 
     (root / folder).mkdir()
     (root / folder / "strategy.svg").write_text(SVG.format(folder) if text is None else text)
     agent = folder[0]
-    return {"folder": folder, "status": "finished", "problem": problem, "agent": agent, "best_ms": best_ms}
+    known = {"folder": folder, "status": "finished", "problem": problem, "agent": agent}
+    return known | {"best_ms": best_ms, "fits_memory": True}
 
 
 def test_each_searchers_fastest_run_is_kept_and_the_fastest_of_every_problem_comes_first(tmp_path: Path) -> None:
@@ -25,6 +26,13 @@ def test_each_searchers_fastest_run_is_kept_and_the_fastest_of_every_problem_com
     rows += [row(tmp_path, "a2", 9.0, problem="lenet")]
 
     assert [picture.row["folder"] for picture in stored_pictures(rows, tmp_path)] == ["b0", "a2", "a1"]
+
+
+def test_a_faster_run_that_exceeds_the_memory_is_pictured_only_where_nothing_fits(tmp_path: Path) -> None:
+    rows = [row(tmp_path, "a0", 1.0) | {"fits_memory": False}, row(tmp_path, "a1", 2.0)]
+    rows += [row(tmp_path, "b0", 1.0) | {"fits_memory": False}]
+
+    assert [picture.row["folder"] for picture in stored_pictures(rows, tmp_path)] == ["a1", "b0"]
 
 
 def test_a_kept_picture_is_that_of_the_run_folder(tmp_path: Path) -> None:

@@ -100,6 +100,18 @@ def test_damaged_record_is_one_sentence(written: str, search: Any) -> None:
     assert again.stderr.endswith("); delete the folder, or choose another\n")
 
 
+def test_record_that_does_not_say_what_became_of_the_run_is_one_sentence(search: Any) -> None:
+    folder = search().folder
+    record = read(folder / "record.json")
+    del record["attempts"]
+    (folder / "record.json").write_text(json.dumps(record))
+
+    again = search(f"hydra.run.dir={folder}")
+
+    message = f"error: '{folder}/record.json' is damaged (it lacks attempts); delete the folder, or choose another\n"
+    assert (again.code, again.stderr) == (2, message)
+
+
 def test_damaged_curve_is_one_sentence(search: Any) -> None:
     folder = search("agent=random").folder
     as_if_killed(folder)
@@ -142,6 +154,15 @@ def test_resuming_says_which_folder_is_none(tmp_path: Path) -> None:
         resumed([f"resume={tmp_path}"])
 
     assert str(error.value) == f"resume: '{tmp_path}' is neither a run folder nor that of a sweep"
+
+
+@pytest.mark.parametrize("quote", ["'", '"'])
+def test_folder_may_stand_in_quotes_as_hydra_wants_what_has_commas(quote: str, tmp_path: Path) -> None:
+    folder = tmp_path / "a,b"
+    with pytest.raises(ResumeError) as error:
+        resumed([f"resume={quote}{folder}{quote}"])
+
+    assert str(error.value) == f"resume: '{folder}' is neither a run folder nor that of a sweep"
 
 
 @pytest.mark.parametrize("written", ["", "hydra:", "hydra:\n  job:\n    na", "hydra: [1,"])

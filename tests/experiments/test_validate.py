@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from experiments import validate
+from experiments.errors import OptionError
 from experiments.strategy_choice import choose_strategies, climb
 from runtime.errors import RankFailedError
 from runtime.launch import Ranks
@@ -98,6 +99,17 @@ def test_mistake_is_one_sentence(override: str, message: str, check: Any) -> Non
     assert outcome.code == 2
     assert message in outcome.stderr
     assert outcome.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("record", ["", "[]", "{}", '{"is_partial": false}'])
+def test_folder_whose_record_is_damaged_is_no_finished_search(record: str, problem: Problem, tmp_path: Path) -> None:
+    problem.data_parallel.save(tmp_path / "strategy.json")
+    (tmp_path / "record.json").write_text(record)
+
+    with pytest.raises(OptionError) as refusal:
+        choose_strategies(problem, strategies=[], runs=[str(tmp_path)], num_sampled=0, seed=0)
+
+    assert str(refusal.value) == f"run: '{tmp_path}' is not the folder of a finished search"
 
 
 def test_fewer_cores_than_ranks_are_refused(check: Any, monkeypatch: pytest.MonkeyPatch) -> None:

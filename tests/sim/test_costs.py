@@ -8,7 +8,7 @@ from sim.costs.analytic import AnalyticCost
 from sim.costs.cost_source import CostSource
 from sim.costs.table import TableCost
 from sim.device_kind import DEVICE_KINDS
-from sim.errors import UnknownNameError
+from sim.errors import SimError, UnknownNameError
 from sim.models.alexnet import alexnet
 from sim.models.inception_v3 import inception_v3
 from sim.models.nmt import nmt
@@ -125,3 +125,19 @@ def test_a_table_says_which_degrees_it_lacks() -> None:
         cost.part_ns(alexnet(num_devices=1).operators[0], (1, 1, 1, 1), "any")
 
     assert (error.value.name, error.value.allowed) == ("(1, 1, 1, 1)", ["(2, 1, 1, 1)"])
+
+
+@pytest.mark.parametrize(
+    ("keyword", "value", "reason"),
+    [
+        ("efficiency", 0.0, "more than 0 and at most 1"),
+        ("bandwidth_efficiency", 1.5, "more than 0 and at most 1"),
+        ("half_rows", -1.0, "0 or more"),
+        ("half_inner", float("nan"), "0 or more"),
+    ],
+)
+def test_numbers_that_give_no_times_are_refused(keyword: str, value: float, reason: str) -> None:
+    with pytest.raises(SimError) as refusal:
+        AnalyticCost(**{keyword: value})
+
+    assert str(refusal.value) == f"cost.{keyword} must be {reason}, not {value}"
