@@ -1,5 +1,9 @@
 """Faults in how an environment is made or used; each keeps the offending values as fields."""
 
+from typing import Any
+
+from numpy.typing import NDArray
+
 
 class EnvError(ValueError):
     """An argument or a call that an environment cannot accept."""
@@ -11,6 +15,15 @@ class IllegalActionError(EnvError):
     def __init__(self, action: int, reason: str) -> None:
         self.action, self.reason = action, reason
         super().__init__(f"action {action} is not legal: {reason}; action_masks() tells which are")
+
+
+class ActionFormError(EnvError):
+    """Actions that are not one integer for each episode."""
+
+    def __init__(self, num_episodes: int, actions: NDArray[Any]) -> None:
+        self.num_episodes, self.actions = num_episodes, actions
+        given = f"{actions.dtype} of shape {actions.shape}"
+        super().__init__(f"actions must be integers of shape ({num_episodes},), one for each episode, not {given}")
 
 
 class NoEpisodeError(EnvError):
