@@ -39,6 +39,7 @@ class Mdp:
 
     Raises:
         NotEnumerableError: the space has no indices.
+        MismatchError: the space is one of another graph or topology.
         PaddingError: the padding is smaller than the problem.
     """
 
@@ -53,6 +54,7 @@ class Mdp:
     ) -> None:
         if not space.is_enumerable:
             raise NotEnumerableError(repr(space))
+        problem.require_own("space", space)
         self.problem, self.space, self.reward, self._meter = problem, space, reward, meter
         self.table = ConfigTable(problem, space)
         graph = problem.graph
