@@ -41,6 +41,15 @@ class MissingArgumentError(EnvError):
         super().__init__(f"an environment needs either problem, or graph and topology, not {given}")
 
 
+class UnknownArgumentError(EnvError):
+    """A keyword that no environment takes."""
+
+    def __init__(self, name: str, allowed: list[str]) -> None:
+        self.name, self.allowed = name, allowed
+        taken = f"an environment takes {', '.join(allowed)}, beside those of its class"
+        super().__init__(f"unknown argument '{name}'; {taken}")
+
+
 class PaddingError(EnvError):
     """Padding that is smaller than the problem."""
 

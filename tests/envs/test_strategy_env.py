@@ -18,6 +18,7 @@ from envs.errors import (
     NoEpisodeError,
     NotEnumerableError,
     PaddingError,
+    UnknownArgumentError,
 )
 from envs.padding import Padding
 from envs.soap import SoapEnv
@@ -216,6 +217,17 @@ def test_too_little_or_too_much_is_refused(given: tuple[str, ...], message: str,
     with pytest.raises(MissingArgumentError) as error:
         SoapEnv(**arguments)
     assert str(error.value) == message
+
+
+def test_an_unknown_argument_is_refused(problem: Problem) -> None:
+    misspelt: Any = {"problem": problem, "pading": Padding()}
+
+    with pytest.raises(UnknownArgumentError) as error:
+        SoapEnv(**misspelt)
+    assert str(error.value) == (
+        "unknown argument 'pading'; an environment takes "
+        "cost, graph, meter, padding, problem, reward, space, sync, topology, beside those of its class"
+    )
 
 
 def test_space_without_indices_is_refused(problem: Problem) -> None:
