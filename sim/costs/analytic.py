@@ -1,7 +1,9 @@
 """AnalyticCost: a roofline with launch overhead, algorithm factors and the efficiency of matrix products."""
 
+import math
+
 from sim.device_kind import DEVICE_KINDS, DeviceKind
-from sim.errors import UnknownNameError
+from sim.errors import SimError, UnknownNameError
 from sim.operator_graph import Operator
 from sim.work import Kernel, work
 
@@ -44,6 +46,9 @@ class AnalyticCost:
         half_columns: the same for n.
         half_inner: the same for k.
         bandwidth_efficiency: share of the memory bandwidth that streaming kernels reach.
+
+    Raises:
+        SimError: one of them makes no time.
     """
 
     deterministic = True
@@ -58,6 +63,13 @@ class AnalyticCost:
         half_inner: float = 128.0,
         bandwidth_efficiency: float = 0.75,
     ) -> None:
+        for name, value in (("efficiency", efficiency), ("bandwidth_efficiency", bandwidth_efficiency)):
+            if not 0 < value < math.inf:
+                raise SimError(f"cost.{name} must be a positive number, not {value}")
+        halves = {"half_rows": half_rows, "half_columns": half_columns, "half_inner": half_inner}
+        for name, value in halves.items():
+            if not 0 <= value < math.inf:
+                raise SimError(f"cost.{name} must be 0 or a positive number, not {value}")
         self.efficiency = efficiency
         self.half_rows = half_rows
         self.half_columns = half_columns

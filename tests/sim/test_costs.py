@@ -1,4 +1,5 @@
 import inspect
+import math
 from pathlib import Path
 
 import pytest
@@ -8,7 +9,7 @@ from sim.costs.analytic import AnalyticCost
 from sim.costs.cost_source import CostSource
 from sim.costs.table import TableCost
 from sim.device_kind import DEVICE_KINDS
-from sim.errors import UnknownNameError
+from sim.errors import SimError, UnknownNameError
 from sim.models.alexnet import alexnet
 from sim.models.inception_v3 import inception_v3
 from sim.models.nmt import nmt
@@ -125,3 +126,18 @@ def test_a_table_says_which_degrees_it_lacks() -> None:
         cost.part_ns(alexnet(num_devices=1).operators[0], (1, 1, 1, 1), "any")
 
     assert (error.value.name, error.value.allowed) == ("(1, 1, 1, 1)", ["(2, 1, 1, 1)"])
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "allowed"),
+    [
+        ("efficiency", 0.0, "a positive number"),
+        ("bandwidth_efficiency", math.nan, "a positive number"),
+        ("half_rows", -128.0, "0 or a positive number"),
+        ("half_inner", math.inf, "0 or a positive number"),
+    ],
+)
+def test_constants_that_make_no_time_are_refused(name: str, value: float, allowed: str) -> None:
+    with pytest.raises(SimError) as error:
+        AnalyticCost(**{name: value})
+    assert str(error.value) == f"cost.{name} must be {allowed}, not {value}"
