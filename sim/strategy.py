@@ -166,7 +166,7 @@ class Strategy:
             content = json.loads(Path(path).read_text())
         except OSError as error:
             raise StrategyFormatError(str(path), error.strerror or "cannot be read") from error
-        except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
             raise StrategyFormatError(str(path), f"is not JSON ({error})") from error
         return Strategy.from_dict(content, graph, topology, path=str(path))
 

@@ -363,3 +363,10 @@ def test_the_boxes_of_the_parts_tile_the_output() -> None:
         ((128, 256), (0, 250)),
         ((128, 256), (250, 500)),
     ]
+
+
+def test_a_file_nested_too_deeply_is_refused(path: Path) -> None:
+    path.write_text("[" * 100_000)
+
+    with pytest.raises(StrategyFormatError, match="is not JSON \\(maximum recursion depth exceeded"):
+        Strategy.load(path, GRAPH, TOPOLOGY)
