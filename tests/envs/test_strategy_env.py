@@ -220,12 +220,12 @@ def test_too_little_or_too_much_is_refused(given: tuple[str, ...], message: str,
 
 
 def test_an_unknown_argument_is_refused(problem: Problem) -> None:
-    misspelt: Any = {"problem": problem, "pading": Padding()}
+    unknown: Any = {"problem": problem, "pad": Padding()}
 
     with pytest.raises(UnknownArgumentError) as error:
-        SoapEnv(**misspelt)
+        SoapEnv(**unknown)
     assert str(error.value) == (
-        "unknown argument 'pading'; an environment takes "
+        "unknown argument 'pad'; an environment takes "
         "cost, graph, meter, padding, problem, reward, space, sync, topology, beside those of its class"
     )
 
