@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import TypedDict
 
 from envs.decisions import Decisions
-from envs.errors import MissingArgumentError
+from envs.errors import MissingArgumentError, UnknownArgumentError
 from envs.mdp import Mdp
 from envs.meter import Meter
 from envs.padding import Padding, Sizes
@@ -56,10 +56,14 @@ def make_mdp(decide: Callable[[int, Sizes], Decisions], arguments: Arguments) ->
         arguments: of the environment.
 
     Raises:
+        UnknownArgumentError: there is no such keyword.
         MissingArgumentError: neither a problem, nor graph and topology, or both.
         NotEnumerableError: the space has no indices.
         PaddingError: the padding is smaller than the problem.
     """
+    known = Arguments.__optional_keys__
+    if unknown := [name for name in arguments if name not in known]:
+        raise UnknownArgumentError(unknown[0], sorted(known))
     problem, space = arguments.get("problem"), arguments.get("space")
     parts = {name: arguments.get(name) for name in ("graph", "topology", "cost", "sync")}
     given = [name for name, part in parts.items() if part is not None]

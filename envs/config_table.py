@@ -52,7 +52,9 @@ class ConfigRows:
 
 
 class ConfigTable:
-    """The legal configs of all operators, by number. Operators of equal shape share their rows.
+    """The legal configs of all operators, by number.
+
+    Operators of equal shape, whose weights equally many share, have the same rows.
 
     The numbers of a class's configs are their indices in the space. A strategy from outside may hold others; they get
     numbers behind all of these when they are first met.
@@ -82,7 +84,8 @@ class ConfigTable:
         self._sharers = {m: len(group) for group in graph.weight_groups.values() for m in group}
         self._placements = Placements(topology)
 
-        keys = [_shape(operator, is_named=isinstance(problem.cost, TableCost)) for operator in graph.operators]
+        is_named = isinstance(problem.cost, TableCost)
+        keys = [(_shape(node, is_named=is_named), self._sharers.get(i, 1)) for i, node in enumerate(graph.operators)]
         classes = {key: number for number, key in enumerate(dict.fromkeys(keys))}
         self.operator_class = np.array([classes[key] for key in keys], dtype=np.int64)
         first = np.unique(self.operator_class, return_index=True)[1]
@@ -164,7 +167,9 @@ class ConfigTable:
         shard_bytes = shard_bytes / self._sharers.get(position, 1)
         has_update = self.problem.training and operator.num_weight_elements > 0
         saved_bytes = np.array([self.problem.saved_bytes(operator, degrees) for degrees in every_degrees])
-        kept_bytes = saved_bytes + (2 + self.problem.sync.optimizer_copies) * shard_bytes
+        whole, split = self.problem.sync.copies(training=self.problem.training)
+        num_holders = np.array([_num_holders(operator, degrees) for degrees in every_degrees])
+        kept_bytes = saved_bytes + (whole + split / num_holders) * shard_bytes
         row, slot = np.nonzero(devices >= 0)
         device, number = devices[row, slot], numbers[row]
         ns_of_part = np.array([self._part_ns(operator, degrees) for degrees in every_degrees])
@@ -221,7 +226,7 @@ class ConfigTable:
             return np.zeros(len(placement.devices))
         assert operator.weight is not None
         kept = () if operator.weight.dim == WHOLE else (operator.weight.dim,)
-        size = math.prod(placement.degrees) // math.prod(placement.degrees[dim] for dim in kept)
+        size = _num_holders(operator, placement.degrees)
         latency, ns_per_byte = self._placements.ring_loads(placement, kept)
         summing_ns = (size - 1) * (shard_bytes / size * self.problem.topology.reduce_ns_per_byte)
         times: NDArray[np.float64] = 2 * (size - 1) * (latency + shard_bytes / size * ns_per_byte) + summing_ns
@@ -230,10 +235,17 @@ class ConfigTable:
     @staticmethod
     def _shard_bytes(operator: Operator, degrees: Sequence[int]) -> float:
         """Bytes of weights that a part holds."""
-        if operator.weight is None:
-            return 0.0
-        cut = 1 if operator.weight.dim == WHOLE else degrees[operator.weight.dim]
-        return BYTES_PER_ELEMENT * operator.num_weight_elements / cut
+        return BYTES_PER_ELEMENT * operator.num_weight_elements / _num_shards(operator, degrees)
+
+
+def _num_shards(operator: Operator, degrees: Sequence[int]) -> int:
+    """Parts into which the weights are cut."""
+    return 1 if operator.weight is None or operator.weight.dim == WHOLE else degrees[operator.weight.dim]
+
+
+def _num_holders(operator: Operator, degrees: Sequence[int]) -> int:
+    """Parts that hold the same weights."""
+    return math.prod(degrees) // _num_shards(operator, degrees)
 
 
 def _shape(operator: Operator, *, is_named: bool) -> Operator:

@@ -1,5 +1,9 @@
 """Faults in how an environment is made or used; each keeps the offending values as fields."""
 
+from typing import Any
+
+from numpy.typing import NDArray
+
 
 class EnvError(ValueError):
     """An argument or a call that an environment cannot accept."""
@@ -11,6 +15,15 @@ class IllegalActionError(EnvError):
     def __init__(self, action: int, reason: str) -> None:
         self.action, self.reason = action, reason
         super().__init__(f"action {action} is not legal: {reason}; action_masks() tells which are")
+
+
+class ActionFormError(EnvError):
+    """Actions that are not one integer for each episode."""
+
+    def __init__(self, num_episodes: int, actions: NDArray[Any]) -> None:
+        self.num_episodes, self.actions = num_episodes, actions
+        given = f"{actions.dtype} of shape {actions.shape}"
+        super().__init__(f"actions must be integers of shape ({num_episodes},), one for each episode, not {given}")
 
 
 class NoEpisodeError(EnvError):
@@ -26,6 +39,15 @@ class MissingArgumentError(EnvError):
     def __init__(self, given: str) -> None:
         self.given = given
         super().__init__(f"an environment needs either problem, or graph and topology, not {given}")
+
+
+class UnknownArgumentError(EnvError):
+    """A keyword that no environment takes."""
+
+    def __init__(self, name: str, allowed: list[str]) -> None:
+        self.name, self.allowed = name, allowed
+        taken = f"an environment takes {', '.join(allowed)}, beside those of its class"
+        super().__init__(f"unknown argument '{name}'; {taken}")
 
 
 class PaddingError(EnvError):

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from envs.config_table import ConfigTable
 from envs.decisions import NONE, Decisions
-from envs.errors import IllegalActionError, NoEpisodeError, NotEnumerableError
+from envs.errors import ActionFormError, IllegalActionError, NoEpisodeError, NotEnumerableError
 from envs.meter import Meter
 from envs.padding import Padding, Sizes
 from envs.reward import Reward
@@ -39,6 +39,7 @@ class Mdp:
 
     Raises:
         NotEnumerableError: the space has no indices.
+        MismatchError: the space is one of another graph or topology.
         PaddingError: the padding is smaller than the problem.
     """
 
@@ -53,6 +54,7 @@ class Mdp:
     ) -> None:
         if not space.is_enumerable:
             raise NotEnumerableError(repr(space))
+        problem.require_own("space", space)
         self.problem, self.space, self.reward, self._meter = problem, space, reward, meter
         self.table = ConfigTable(problem, space)
         graph = problem.graph
@@ -91,6 +93,7 @@ class Mdp:
             (S,) rewards.
 
         Raises:
+            ActionFormError: they are not one integer for each episode; nothing is changed.
             IllegalActionError: an action is masked; nothing is changed.
             NoEpisodeError: all decisions are made in one of them; nothing is changed.
         """
@@ -112,11 +115,15 @@ class Mdp:
         """(S,) the operators and the indices of the configs that the actions name.
 
         Raises:
+            ActionFormError: they are not one integer for each episode.
             IllegalActionError: an action is masked.
             NoEpisodeError: all decisions are made in one of the episodes.
         """
+        if actions.shape != (len(states),) or not np.issubdtype(actions.dtype, np.integer):
+            raise ActionFormError(len(states), actions)
         if self.is_over(states).any():
             raise NoEpisodeError
+        actions = actions.astype(np.int64, copy=False)
         is_action = (actions >= 0) & (actions < self.decisions.num_actions)
         blocks, indices = np.divmod(np.where(is_action, actions, 0), self.sizes.num_configs)
         operators = self.open_operators(states)[np.arange(len(states)), blocks]

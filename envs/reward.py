@@ -51,7 +51,8 @@ class CostReduction:
 
     def __call__(self, problem: Problem, before: Price, after: Price) -> Rewards:
         """The rewards of changes from ``before`` to ``after``."""
-        saved = (before.cost_ns - after.cost_ns) / problem.data_parallel_ns
+        # One nanosecond keeps the rewards finite for graphs whose operators all take no time.
+        saved = (before.cost_ns - after.cost_ns) / max(1, problem.data_parallel_ns)
         return saved - self.memory_penalty * _overflow_growth(problem, before, after)
 
 
@@ -72,7 +73,7 @@ class LogCostReduction:
 
     def __call__(self, problem: Problem, before: Price, after: Price) -> Rewards:
         """The rewards of changes from ``before`` to ``after``."""
-        # One nanosecond keeps the logarithm finite for graphs whose operators all take no time.
+        # One nanosecond keeps the logarithm finite too.
         gained = np.log(np.maximum(1, before.cost_ns) / np.maximum(1, after.cost_ns))
         return gained - self.memory_penalty * _overflow_growth(problem, before, after)
 

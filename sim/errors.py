@@ -31,12 +31,12 @@ class IllegalConfigError(SimError):
         super().__init__(f"config {config} of operator '{operator}': {reason}")
 
 
-class StrategyMismatchError(SimError):
-    """A strategy file made for another operator graph or device topology."""
+class MismatchError(SimError):
+    """A strategy or space made for another operator graph or device topology."""
 
-    def __init__(self, what: str, expected: str, found: str) -> None:
-        self.what, self.expected, self.found = what, expected, found
-        super().__init__(f"the strategy was made for {what} {found}, but this run has {expected}")
+    def __init__(self, thing: str, what: str, expected: str, found: str) -> None:
+        self.thing, self.what, self.expected, self.found = thing, what, expected, found
+        super().__init__(f"the {thing} was made for {what} {found}, but this run has {expected}")
 
 
 class StrategyFormatError(SimError):

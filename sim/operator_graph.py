@@ -302,6 +302,7 @@ class OperatorGraph:
             used = [window.dim for window in read.windows if window.dim != WHOLE]
             require(len(used) == len(set(used)), f"it reads two axes of '{read.producer}' along one dimension")
         require(not operator.inputs or self._is_fed(operator), "some of its output needs none of its inputs")
+        require(operator.weight is None or operator.weight.elements_per_unit > 0, "its weights have no elements")
         if operator.weight is not None and operator.weight.dim != WHOLE:
             require(operator.dims[operator.weight.dim].label == "P", "its weights are cut along no parameter dimension")
 

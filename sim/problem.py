@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 from sim.buckets import weight_buckets
 from sim.costs.analytic import AnalyticCost
 from sim.costs.cost_source import CostSource
+from sim.errors import MismatchError
 from sim.operator_graph import Operator, OperatorGraph
 from sim.space import SoapSpace
 from sim.strategy import Strategy
@@ -29,6 +30,9 @@ class Problem:
         space: the legal configs; all SOAP dimensions on blocks of devices by default.
         sync: synchronisation of gradients; overlapped ring all-reduces by default.
         training: False for the forward pass alone.
+
+    Raises:
+        MismatchError: the space is one of another graph or topology.
     """
 
     def __init__(
@@ -44,8 +48,20 @@ class Problem:
         self.graph, self.topology = graph, topology
         self.cost = cost if cost is not None else AnalyticCost()
         self.space = space if space is not None else SoapSpace(graph, topology)
+        self.require_own("space", self.space)
         self.sync = sync if sync is not None else Sync()
         self.training = training
+
+    def require_own(self, thing: str, given: SoapSpace | Strategy) -> None:
+        """Refuse a space or a strategy of another graph or topology; its numbers would mean other things here.
+
+        Raises:
+            MismatchError: says what differs.
+        """
+        pairs = (("operator graph", self.graph, given.graph), ("device topology", self.topology, given.topology))
+        for what, own, other in pairs:
+            if other is not own and other.hash != own.hash:
+                raise MismatchError(thing, what, f"'{own.name}' ({own.hash})", f"'{other.name}' ({other.hash})")
 
     @cached_property
     def tables(self) -> "Tables":

@@ -67,6 +67,9 @@ class Simulation:
 
     Attributes:
         problem: what is simulated.
+
+    Raises:
+        MismatchError: the strategy is one of another graph or topology.
     """
 
     def __init__(self, problem: Problem, strategy: Strategy) -> None:
@@ -80,7 +83,12 @@ class Simulation:
         self.restart(strategy)
 
     def restart(self, strategy: Strategy) -> int:
-        """Build the task graph of another strategy and simulate all of it; returns its cost in ns."""
+        """Build the task graph of another strategy and simulate all of it; returns its cost in ns.
+
+        Raises:
+            MismatchError: the strategy is one of another graph or topology.
+        """
+        self.problem.require_own("strategy", strategy)
         self._configs = list(strategy.configs)
         self._proposed = None
         rows = [self._rows.row(i, config.degrees) for i, config in enumerate(self._configs)]

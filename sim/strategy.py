@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sim.errors import IllegalConfigError, StrategyFormatError, StrategyMismatchError
+from sim.errors import IllegalConfigError, MismatchError, StrategyFormatError
 from sim.operator_graph import Box, Operator, OperatorGraph
 from sim.topology import DeviceTopology
 
@@ -159,14 +159,14 @@ class Strategy:
 
         Raises:
             StrategyFormatError: the file is missing or not a strategy.
-            StrategyMismatchError: it was made for another graph or topology.
+            MismatchError: it was made for another graph or topology.
             IllegalConfigError: one of its configs is not legal.
         """
         try:
             content = json.loads(Path(path).read_text())
         except OSError as error:
             raise StrategyFormatError(str(path), error.strerror or "cannot be read") from error
-        except (UnicodeDecodeError, json.JSONDecodeError) as error:
+        except (UnicodeDecodeError, json.JSONDecodeError, RecursionError) as error:
             raise StrategyFormatError(str(path), f"is not JSON ({error})") from error
         return Strategy.from_dict(content, graph, topology, path=str(path))
 
@@ -178,7 +178,8 @@ class Strategy:
         for what, name, expected in (("graph", "model", graph), ("topology", "topology", topology)):
             found = content.get(f"{what}_hash")
             if found != expected.hash:
-                raise StrategyMismatchError(
+                raise MismatchError(
+                    "strategy",
                     f"{'operator' if what == 'graph' else 'device'} {what}",
                     f"'{expected.name}' ({expected.hash})",
                     f"'{content.get(name)}' ({found})",

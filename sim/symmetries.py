@@ -14,6 +14,9 @@ MAX_SYMMETRIES = 128
 MAX_RENUMBERINGS = 2048
 """Tried at most."""
 
+MAX_EXTENSIONS = 2**16
+"""Numbers tried for a device at most, since most of them may lead nowhere."""
+
 
 def symmetries(problem: Problem, configs: Sequence[Sequence[ParallelConfig]]) -> list[list[list[int]]]:
     """Renumberings, but for the identity; for each and each operator, the number of the config that it makes of each.
@@ -43,7 +46,7 @@ def automorphisms(problem: Problem) -> Iterator[list[int]]:
     Each connection of a route goes to the one at the same place of the other route, of equal bandwidth, and no two
     connections go to the same one; routes keep their latencies.
     """
-    topology, tables = problem.topology, problem.tables
+    topology, tables, left = problem.topology, problem.tables, iter(range(MAX_EXTENSIONS))
     devices, num_devices = topology.devices, topology.num_devices
     bandwidth = [*np.zeros(num_devices).tolist(), *tables.bandwidth.tolist()]
     pointers, resources = tables.route_ptr.tolist(), tables.route.tolist()
@@ -81,7 +84,8 @@ def automorphisms(problem: Problem) -> Iterator[list[int]]:
         if len(numbers) == num_devices:
             yield numbers
             return
-        for target in range(num_devices):
+        # Zip takes a number first, so that none of ``left`` is lost.
+        for target, _ in zip(range(num_devices), left, strict=False):
             known = extended(numbers, target, to, back)
             if known is not None:
                 yield from extend([*numbers, target], *known)

@@ -41,8 +41,8 @@ class Sync:
     def __post_init__(self) -> None:
         if self.scheme not in SCHEMES:
             raise UnknownNameError("synchronisation scheme", str(self.scheme), list(SCHEMES))
-        if self.optimizer_copies < 0:
-            raise SimError(f"sync.optimizer_copies must not be negative, not {self.optimizer_copies}")
+        if type(self.optimizer_copies) is not int or self.optimizer_copies < 0:
+            raise SimError(f"sync.optimizer_copies must be a whole number from 0 on, not {self.optimizer_copies!r}")
         if self.bucket_mb is not None and not self.bucket_mb > 0:
             raise SimError(f"sync.bucket_mb must be positive, or null for no buckets, not {self.bucket_mb}")
         if self.zero_stage not in (1, 2, 3):

@@ -265,6 +265,8 @@ class _Draft:
         self._check_new(vertex)
         self.require(isinstance(kind, str), f"the device kind {kind!r} must be a string")
         self._check_positive(key, memory_gb)
+        is_int64 = memory_gb * 10**9 < 2**63
+        self.require(is_int64, f"{key}={memory_gb!r} is 2**63 bytes or more; it is in units of 10**9 bytes")
         self.graph.add_node(vertex, is_device=True, kind=kind, node=node, memory_bytes=round(memory_gb * 10**9))
         return vertex
 

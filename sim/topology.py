@@ -19,7 +19,15 @@ import numpy.typing as npt
 import yaml
 
 from sim.errors import IllegalTopologyError, UnknownNameError
-from sim.routes import Connection, RouteArrays, cheapest_arrivals, packed_routes, walked_routes
+from sim.routes import (
+    LEAVING_NS,
+    MESSAGE_BYTES,
+    Connection,
+    RouteArrays,
+    cheapest_arrivals,
+    packed_routes,
+    walked_routes,
+)
 
 CONF = Path(__file__).parent / "conf" / "topology"
 
@@ -287,6 +295,11 @@ def _check(name: str, graph: networkx.DiGraph) -> None:
             raise IllegalTopologyError(
                 name, f"connection '{src}->{dst}' has {given}, but it must be positive and finite"
             )
+        connection = _connection(graph, src, dst)
+        if connection.transfer_ns(MESSAGE_BYTES) >= LEAVING_NS:  # it would seem to leave its node
+            given = f"latency_ns={connection.latency_ns} and bandwidth_gb_per_s={connection.bandwidth_gb_per_s}"
+            reason = f"connection '{src}->{dst}' with {given} takes 1,000 s or more for 1 MiB"
+            raise IllegalTopologyError(name, reason)
 
 
 def _first_vertices(

@@ -1,7 +1,9 @@
 """load_timings: measured times from a database, a CSV with the same columns, or one of the tables shipped here."""
 
 import csv
-from collections.abc import Iterator, Mapping
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import astuple, fields
 from pathlib import Path
 from typing import Any
@@ -13,8 +15,6 @@ from sim.errors import TimingFileError, UnknownNameError
 SHIPPED = Path(__file__).parents[1] / "conf" / "costs"
 
 COLUMNS = (*(field.name for field in fields(Platform)), "part", *(field.name for field in fields(Timing)))
-
-_TYPES = (str, str, int, str, str, str, float, float, float, float, int)
 
 
 def load_timings(name_or_path: str) -> dict[Platform, dict[str, Timing]]:
@@ -37,6 +37,26 @@ def load_timings(name_or_path: str) -> dict[Platform, dict[str, Timing]]:
     if not path.is_file():
         raise TimingFileError(name_or_path, "there is no such file; experiments/profile_operators.py makes one")
     return _read_csv(path) if path.suffix == ".csv" else read_timings(path)
+
+
+def _key(text: str) -> str:
+    try:
+        fields = json.loads(text)
+    except json.JSONDecodeError:
+        fields = None
+    if not isinstance(fields, dict) or "kind" not in fields:
+        raise ValueError(f"'{text}' is no key of a part")
+    return text
+
+
+def _time(text: str) -> float:
+    time_ns = float(text)
+    if not 0 <= time_ns < math.inf:
+        raise ValueError(f"{text} is no time; it must be 0 or a positive number")
+    return time_ns
+
+
+_TYPES: tuple[Callable[[str], Any], ...] = (str, str, int, str, str, _key, _time, float, _time, float, int)
 
 
 def timing_rows(timings: Mapping[Platform, Mapping[str, Timing]]) -> Iterator[tuple[Any, ...]]:

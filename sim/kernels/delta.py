@@ -92,7 +92,7 @@ def full(tb, rows, st, config_rows, config_ptr, config_devices):
         if b < n:
             add_work(tb, rows, st, b)
         elif b >= n + num_edges:
-            find_tail(tb, st, b)
+            find_tail(st, b)
     add_up(tb, st)
     status = simulate(tb, st, NONE, ZERO, ZERO, NONE, NEVER, NO)
     if status == DONE:
@@ -241,7 +241,7 @@ def propose(tb, rows, st, i, row, num_parts, cutoff, limit):
         num[NUM_BUILT] = k + 1
         add_block(tb, rows, st, b, 1)
         if b >= n + num_edges:
-            find_tail(tb, st, b)
+            find_tail(st, b)
             bound = max(bound, group_bound(tb, st, g))
         for r in range(load.shape[0]):
             bound = max(bound, load[r])

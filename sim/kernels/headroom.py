@@ -12,7 +12,7 @@ from sim.kernels.layout import BASE, EXE, GROUP, KIND, PARTS, ROW, SEG, TAIL, TA
 
 
 @inlined
-def find_tail(tb, st, b):
+def find_tail(st, b):
     """Note the least time between a gradient's completion and the end of the tasks that it makes group block ``b`` do.
 
     Modified in place: the block's TAIL, ``st.heap_time`` (work space).

@@ -160,7 +160,7 @@ def propose_together(tb, rows, st, members, config_rows, config_parts, config_de
         num[NUM_BUILT] = k + 1
         add_block(tb, rows, st, b, 1)
         if b >= n + num_edges:
-            find_tail(tb, st, b)
+            find_tail(st, b)
         bound = 0
         for r in range(load.shape[0]):
             bound = max(bound, load[r])

@@ -27,6 +27,7 @@ def generated(
 
     Raises:
         UnknownNameError: there is no such family.
+        IllegalGraphError: the sizes make no graph.
     """
     if family is not None and family not in FAMILIES:
         raise UnknownNameError("family", family, FAMILIES)
@@ -35,7 +36,7 @@ def generated(
     write: Callable[[GraphBuilder, Random, int], None]
     write = _convolutional if (family or drawn_family) == "convolutional" else _recurrent
     builder = GraphBuilder(f"generated_{seed}")
-    write(builder, draw, num_devices * (batch_per_device or drawn_batch))
+    write(builder, draw, num_devices * (drawn_batch if batch_per_device is None else batch_per_device))
     return builder.build()
 
 

@@ -50,6 +50,7 @@ def nmt(
     if state_handoff not in STATE_HANDOFFS:
         raise UnknownNameError("state_handoff", state_handoff, STATE_HANDOFFS)
     builder = GraphBuilder("nmt")
+    builder.require_positive("lstm", layers=layers)
     rows = 1 if state_handoff == "exact" else steps_per_op
 
     def embed(name: str) -> list[Tensor]:

@@ -26,8 +26,12 @@ def rnnlm(
         hidden: their units, and the width of the embedding.
         vocabulary: words; 10,000 in the Penn Treebank.
         bias: whether LSTM and softmax have biases.
+
+    Raises:
+        IllegalGraphError: the sizes make no graph.
     """
     builder = GraphBuilder("rnnlm")
+    builder.require_positive("lstm", layers=layers)
     samples = num_devices * batch_per_device
     sequence = builder.unrolled_embedding("embed", samples, steps, vocabulary, hidden, steps_per_op=steps_per_op)
     for layer in range(layers):

@@ -28,8 +28,12 @@ def rnntc(
         vocabulary: words; the paper does not give them.
         classes: of the softmax; movie reviews are good or bad.
         bias: whether LSTM and softmax have biases.
+
+    Raises:
+        IllegalGraphError: the sizes make no graph.
     """
     builder = GraphBuilder("rnntc")
+    builder.require_positive("lstm", layers=layers)
     samples = num_devices * batch_per_device
     sequence = builder.unrolled_embedding("embed", samples, steps, vocabulary, hidden, steps_per_op=steps_per_op)
     last = sequence[-1]

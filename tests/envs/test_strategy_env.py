@@ -18,14 +18,17 @@ from envs.errors import (
     NoEpisodeError,
     NotEnumerableError,
     PaddingError,
+    UnknownArgumentError,
 )
 from envs.padding import Padding
 from envs.soap import SoapEnv
 from envs.soap_improve import SoapImproveEnv
 from envs.strategy_env import StrategyEnv
+from sim.errors import MismatchError
 from sim.problem import Problem
 from sim.space import SoapSpace
 from sim.strategies import single_device
+from sim.topology import load_topology
 
 Play = Callable[..., list[tuple[dict[str, np.ndarray], float, dict[str, Any]]]]
 IDS = ["Soap-v0", "SoapImprove-v0"]
@@ -216,6 +219,17 @@ def test_too_little_or_too_much_is_refused(given: tuple[str, ...], message: str,
     assert str(error.value) == message
 
 
+def test_an_unknown_argument_is_refused(problem: Problem) -> None:
+    unknown: Any = {"problem": problem, "pad": Padding()}
+
+    with pytest.raises(UnknownArgumentError) as error:
+        SoapEnv(**unknown)
+    assert str(error.value) == (
+        "unknown argument 'pad'; an environment takes "
+        "cost, graph, meter, padding, problem, reward, space, sync, topology, beside those of its class"
+    )
+
+
 def test_space_without_indices_is_refused(problem: Problem) -> None:
     with pytest.raises(NotEnumerableError) as error:
         SoapEnv(problem=problem, space=SoapSpace(problem.graph, problem.topology, variant="free"))
@@ -238,3 +252,14 @@ def test_episode_without_steps_is_refused(problem: Problem) -> None:
     with pytest.raises(EnvError) as error:
         SoapImproveEnv(problem=problem, num_steps=0)
     assert str(error.value) == "num_steps must be at least 1, not 0"
+
+
+def test_a_space_of_another_topology_is_refused(problem: Problem) -> None:
+    other = load_topology("p100_cluster", num_devices=8)
+
+    with pytest.raises(MismatchError) as error:
+        SoapEnv(problem=problem, space=SoapSpace(problem.graph, other, variant="aligned"))
+    assert str(error.value) == (
+        f"the space was made for device topology 'p100_cluster' ({other.hash}), "
+        f"but this run has 'p100_cluster' ({problem.topology.hash})"
+    )

@@ -8,9 +8,11 @@ from envs.mdp import Mdp
 from envs.soap import SoapEnv
 from envs.transfer_table import TransferTable
 from sim.flows import tensor_flows
+from sim.graph_builder import GraphBuilder
 from sim.problem import Problem
 from sim.space import SoapSpace
 from sim.strategy import ParallelConfig, Strategy
+from sim.sync import Sync
 from sim.topology import load_topology
 
 
@@ -26,6 +28,24 @@ def test_busy_times_are_those_of_the_simulation(mdp: Mdp) -> None:
     numbers = [table.number(operator, config) for operator, config in enumerate(simulation.configs)]
     busy = table.busy[table.operator_class, numbers].sum(axis=0) * mdp.problem.data_parallel_ns
     assert busy == pytest.approx(simulation.busy_ns, rel=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("sync", "training"),
+    [(Sync(), True), (Sync(), False), (Sync(scheme="zero", zero_stage=3), True)],
+    ids=["training", "forward alone", "zero"],
+)
+def test_memory_is_that_of_the_simulation(sync: Sync, training: bool) -> None:
+    builder = GraphBuilder("one layer twice, then its like alone")
+    twice = builder.linear("second", builder.linear("first", (8, 16), 16, group="shared"), 16, group="shared")
+    builder.linear("alone", twice, 16)
+    graph, topology = builder.build(), load_topology("p100_cluster", num_devices=2)
+    problem = Problem(graph, topology, sync=sync, training=training)
+    simulation, table = problem.simulation(), ConfigTable(problem, problem.space)
+
+    numbers = [table.number(operator, config) for operator, config in enumerate(simulation.configs)]
+    shares = table.memory[table.operator_class, numbers].sum(axis=0)
+    assert shares * topology.devices[0].memory_bytes == pytest.approx(simulation.memory_bytes, rel=1e-5)
 
 
 def test_configs_of_the_space_have_their_indices_as_numbers(mdp: Mdp) -> None:

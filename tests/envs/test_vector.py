@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from gymnasium.vector import AutoresetMode
 
-from envs.errors import EnvError, IllegalActionError, NoEpisodeError
+from envs.errors import ActionFormError, EnvError, IllegalActionError, NoEpisodeError
 from envs.observation import GraphObservation
 from envs.soap import SoapEnv
 from envs.soap_improve import SoapImproveEnv
@@ -114,6 +114,23 @@ def test_one_masked_action_changes_no_episode(problem: Problem) -> None:
     with pytest.raises(IllegalActionError):
         env.step(np.array([0, -1]))
     assert env.states.step.tolist() == [0, 0]
+
+
+@pytest.mark.parametrize(
+    ("actions", "form"),
+    [
+        (np.zeros(1, np.int64), "int64 of shape (1,)"),
+        (np.zeros((2, 1), np.int64), "int64 of shape (2, 1)"),
+        (np.zeros(2), "float64 of shape (2,)"),
+    ],
+)
+def test_actions_of_another_form_are_refused(actions: Any, form: str, problem: Problem) -> None:
+    env = SoapVectorEnv(num_envs=2, problem=problem)
+    env.reset()
+
+    with pytest.raises(ActionFormError) as error:
+        env.step(actions)
+    assert str(error.value) == f"actions must be integers of shape (2,), one for each episode, not {form}"
 
 
 def test_step_before_reset_is_refused(problem: Problem) -> None:

@@ -102,7 +102,7 @@ def test_synchronisation_costs_what_it_adds_in_serial(seed: int) -> None:
     ]
     graph = OperatorGraph(operators, name="ungrouped")
     sync = replace(drawn.sync, overlap=False, bucket_mb=None)
-    problem = Problem(graph, drawn.topology, cost=drawn.cost, space=drawn.space, sync=sync)
+    problem = Problem(graph, drawn.topology, cost=drawn.cost, sync=sync)
     strategy = Strategy(graph, drawn.topology, random_strategy(drawn, random).configs)
     tasks = build_task_graph(problem, strategy).tasks
 

@@ -202,6 +202,16 @@ def test_an_operator_some_of_whose_output_needs_no_input_is_refused() -> None:
     assert str(error.value) == "operator 'next': some of its output needs none of its inputs"
 
 
+def test_weights_without_elements_are_refused() -> None:
+    dims, outputs = (Dimension("sample", 2, "S"),), (Output("output", (2,), (0,)),)
+    operator = Operator("empty", "custom", dims, outputs, weight=Weight("weights", WHOLE, 0))
+
+    with pytest.raises(IllegalGraphError) as error:
+        OperatorGraph([operator], name="weightless")
+
+    assert str(error.value) == "operator 'empty': its weights have no elements"
+
+
 def test_operators_that_differ_in_their_number_of_inputs_have_times_of_their_own() -> None:
     builder = GraphBuilder("concats")
     halves = [builder.relu(f"half{i}", (4, 6)) for i in range(2)]

@@ -24,6 +24,7 @@ TOPOLOGY = load_topology("cpu_host", num_devices=2)
 SPACE = SoapSpace(GRAPH, TOPOLOGY)
 SHAPES = part_shapes(GRAPH, SPACE)
 CONV1 = GRAPH.operators[0]
+QUOTED_KEY = '"{""kind"":""task""}"'
 
 
 def timing(forward_ns: float, backward_ns: float = 0.0) -> Timing:
@@ -159,11 +160,27 @@ def test_csv_gives_the_times_of_the_database(path: Path) -> None:
     assert load_timings(str(table)) == load_timings(str(path)) == {HERE: all_timings()}
 
 
+def csv_of(key: str, forward_ns: str) -> str:
+    """A table of one time."""
+    return f"{','.join(COLUMNS)}\np100,a device,0,fp32,2.13.0,{key},{forward_ns},0,0,0,1\n"
+
+
 @pytest.mark.parametrize(
     ("name", "content", "reason"),
     [
         ("times.csv", "a,b\n", f"its columns must be {', '.join(COLUMNS)}"),
         ("times.csv", f"{','.join(COLUMNS)}\n1,2\n", "line 2: it has 2 columns, not 11"),
+        (
+            "times.csv",
+            csv_of(QUOTED_KEY, "nan"),
+            "line 2: nan is no time; it must be 0 or a positive number",
+        ),
+        (
+            "times.csv",
+            csv_of(QUOTED_KEY, "-1.0"),
+            "line 2: -1.0 is no time; it must be 0 or a positive number",
+        ),
+        ("times.csv", csv_of("update", "1.0"), "line 2: 'update' is no key of a part"),
         ("times.sqlite", "this is no database, however long it is\n" * 9, "file is not a database"),
         ("missing.sqlite", None, "there is no such file; experiments/profile_operators.py makes one"),
     ],

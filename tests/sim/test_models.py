@@ -285,3 +285,15 @@ def test_the_yaml_of_a_model_repeats_its_constructors_defaults(model: Model) -> 
 
     assert getattr(importlib.import_module(module), name) is model
     assert content == defaults
+
+
+@pytest.mark.parametrize("model", [nmt, rnnlm, rnntc])
+def test_a_recurrent_model_without_layers_is_refused(model: Model) -> None:
+    with pytest.raises(IllegalGraphError) as error:
+        model(num_devices=1, layers=-1)
+    assert str(error.value) == "operator 'lstm': layers = -1 must be positive"
+
+
+def test_a_generated_model_of_no_samples_is_refused() -> None:
+    with pytest.raises(IllegalGraphError, match="sample = 0 must be positive"):
+        generated(num_devices=4, batch_per_device=0)

@@ -10,11 +10,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from random_problems import random_problem, random_strategy
 
-from sim.errors import IllegalConfigError, StrategyFormatError, StrategyMismatchError
+from sim.errors import IllegalConfigError, MismatchError, StrategyFormatError
 from sim.models.lenet import lenet
 from sim.models.rnnlm import rnnlm
 from sim.operator_graph import OperatorGraph
 from sim.problem import Problem
+from sim.space import SoapSpace
 from sim.strategy import ParallelConfig, Strategy
 from sim.topology import DeviceTopology, load_topology
 
@@ -147,7 +148,7 @@ def test_a_strategy_of_another_graph_is_refused(path: Path, document: dict[str, 
     other = lenet(num_devices=4, hidden=100)
     error = load_error(path, document, graph=other)
 
-    assert isinstance(error, StrategyMismatchError)
+    assert isinstance(error, MismatchError)
     assert str(error) == (
         f"the strategy was made for operator graph 'lenet' ({GRAPH.hash}), but this run has 'lenet' ({other.hash})"
     )
@@ -162,12 +163,33 @@ def test_a_strategy_of_another_topology_is_refused(path: Path, document: dict[st
     other = load_topology("p100_cluster", num_devices=8)
     error = load_error(path, document, topology=other)
 
-    assert isinstance(error, StrategyMismatchError)
+    assert isinstance(error, MismatchError)
     assert str(error) == (
         f"the strategy was made for device topology 'p100_cluster' ({TOPOLOGY.hash}), "
         f"but this run has 'p100_cluster' ({other.hash})"
     )
     assert error.what == "device topology"
+
+
+def test_pricing_a_strategy_of_another_topology_is_refused(strategy: Strategy) -> None:
+    other = load_topology("p100_cluster", num_devices=2)
+
+    with pytest.raises(MismatchError) as error:
+        Problem(GRAPH, other).simulation(strategy)
+    assert str(error.value) == (
+        f"the strategy was made for device topology 'p100_cluster' ({TOPOLOGY.hash}), "
+        f"but this run has 'p100_cluster' ({other.hash})"
+    )
+
+
+def test_a_problem_on_the_space_of_another_graph_is_refused() -> None:
+    other = lenet(num_devices=2)
+
+    with pytest.raises(MismatchError) as error:
+        Problem(GRAPH, TOPOLOGY, space=SoapSpace(other, TOPOLOGY))
+    assert str(error.value) == (
+        f"the space was made for operator graph 'lenet' ({other.hash}), but this run has 'lenet' ({GRAPH.hash})"
+    )
 
 
 def test_a_missing_file_is_refused(path: Path) -> None:
@@ -341,3 +363,10 @@ def test_the_boxes_of_the_parts_tile_the_output() -> None:
         ((128, 256), (0, 250)),
         ((128, 256), (250, 500)),
     ]
+
+
+def test_a_file_nested_too_deeply_is_refused(path: Path) -> None:
+    path.write_text("[" * 100_000)
+
+    with pytest.raises(StrategyFormatError, match="is not JSON \\(maximum recursion depth exceeded"):
+        Strategy.load(path, GRAPH, TOPOLOGY)

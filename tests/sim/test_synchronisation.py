@@ -232,6 +232,13 @@ def test_an_unknown_stage_of_zero_is_refused(stage: int) -> None:
     assert str(caught.value) == f"sync.zero_stage must be 1, 2 or 3, not {stage}"
 
 
+@pytest.mark.parametrize("copies", [-1, 1.5, "2"])
+def test_copies_that_cannot_be_counted_are_refused(copies: Any) -> None:
+    with pytest.raises(SimError) as caught:
+        Sync(optimizer_copies=copies)
+    assert str(caught.value) == f"sync.optimizer_copies must be a whole number from 0 on, not {copies!r}"
+
+
 # Summing
 
 

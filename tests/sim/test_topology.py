@@ -470,6 +470,10 @@ def test_a_cluster_refuses(change: dict[str, Any], reason: str) -> None:
             {"devices": [{"name": "a", "kind": "cpu", "node": 0, "memory_gb": 0}]},
             "devices[0].memory_gb=0 must be a positive number",
         ),
+        (
+            {"devices": [{"name": "a", "kind": "cpu", "node": 0, "memory_gb": 16e9}]},
+            "devices[0].memory_gb=16000000000.0 is 2**63 bytes or more; it is in units of 10**9 bytes",
+        ),
         ({"switches": [{"name": "a", "node": 0}]}, "the name 'a' is used twice"),
         ({"switches": [{"name": "s", "node": "x"}]}, "switches[0].node='x' must be an integer or null"),
         (
@@ -500,6 +504,10 @@ def test_an_explicit_topology_refuses(change: dict[str, Any], reason: str) -> No
     [
         ({"latency_ns": -1}, "connection 'a->b' has latency_ns=-1, but it must not be negative"),
         ({"bandwidth_gb_per_s": 0}, "connection 'a->b' has bandwidth_gb_per_s=0, but it must be positive and finite"),
+        (
+            {"bandwidth_gb_per_s": 1e-6},
+            "connection 'a->b' with latency_ns=1 and bandwidth_gb_per_s=1e-06 takes 1,000 s or more for 1 MiB",
+        ),
     ],
 )
 def test_a_graph_with_impossible_numbers_is_refused(attributes: dict[str, Any], reason: str) -> None:

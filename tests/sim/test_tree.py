@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from random_problems import random_problem, random_strategy
 from tiny_problems import all_prices, flat, tiny_choice
 
+from sim import topologies
 from sim.additive_bounds import AdditiveBounds
 from sim.kernels.tree import find_digits
 from sim.mixtures import even, mixtures
@@ -158,3 +159,21 @@ def test_an_enumeration_changes_one_operator_at_a_time() -> None:
 
     assert len({tuple(row) for row in digits.tolist()}) == places
     assert (abs(np.diff(digits, axis=0)).sum(axis=1) == 1).all()
+
+
+def test_the_search_for_symmetries_ends_where_only_the_last_device_tells_the_others_apart() -> None:
+    names = [f"d{number}" for number in range(14)]
+    topology = topologies.explicit(
+        name="one apart",
+        devices=[{"name": name, "kind": "p100", "node": 0, "memory_gb": 1} for name in names],
+        switches=[],
+        connections=[
+            {"src": a, "dst": b, "bandwidth_gb_per_s": 1.0, "latency_us": min(i, j) if 13 in (i, j) else 0}
+            for i, a in enumerate(names)
+            for j, b in enumerate(names)
+            if i != j
+        ],
+    )
+    problem = Problem(lenet(num_devices=1, batch_per_device=2), topology)
+
+    assert list(automorphisms(problem)) == [[*range(14)]]
