@@ -218,12 +218,17 @@ class Ledger:
         """Simulations and seconds that each of ``num_parts`` equal parts of the rest of the budget has.
 
         None where the budget sets no limit.
+
+        Raises:
+            BudgetExhausted: no time is left.
         """
         simulations = seconds = None
         if self.budget.simulations is not None:
             simulations = (self.budget.simulations - self.simulations) // num_parts
         if self.budget.seconds is not None:
             seconds = (self.budget.seconds - self.seconds) / num_parts
+            if seconds <= 0:
+                raise BudgetExhausted
         return simulations, seconds
 
     def split(self, num_parts: int, *, rounds: int) -> list["Ledger"]:
