@@ -35,8 +35,9 @@ class ActorCritic(Agent):
     """Any on-policy actor-critic algorithm of Stable-Baselines3 or sb3-contrib, on either environment.
 
     Every state that an episode passes through is a strategy, and the best of them is the result. Episodes begin with
-    data parallelism, or with the best strategy so far: then the policy learns to improve what it has found. Learning
-    rate and entropy coefficient fall linearly to 0 with the budget.
+    data parallelism (inside the space, ``sim.strategies.start_strategy``), or with the best strategy so far: then the
+    policy learns to improve what it has found. Learning rate and entropy coefficient fall linearly to 0 with the
+    budget.
 
     Args:
         algorithm: from policy class, environment, and the keywords that all of them share.
@@ -101,19 +102,21 @@ class ActorCritic(Agent):
         )
         assert isinstance(env.observation, GraphObservation)
         self.episode_costs_ms = []
+        adapter = VectorAdapter(env)
+        adapter.start = ledger.start_strategy("data_parallel", np.random.default_rng(self.seed))
         # Arguments of distributions are ours, not the user's; checking them costs 12-19 % of the time.
         torch.distributions.Distribution.set_default_validate_args(False)
         with torch_threads(self.num_threads):
             network = open_network(self._policy, self._network, self.seed)
             model = self._algorithm(
                 StrategyPolicy,
-                VectorAdapter(env),
+                adapter,
                 learning_rate=lambda _: self.learning_rate * (1 - ledger.progress().fraction),
                 policy_kwargs={"network": network, "facts": env.observation.static},
                 seed=self.seed,
                 device="cpu",
             )
-            model.learn(UNLIMITED, callback=_Watch(self, ledger, env), log_interval=None)  # type: ignore[arg-type]
+            model.learn(UNLIMITED, callback=_Watch(self, ledger, adapter), log_interval=None)  # type: ignore[arg-type]
 
     def _check_algorithm(self, entropy_coefficient: float) -> None:
         """Refuse what would be overruled, or ignored.
@@ -131,17 +134,18 @@ class ActorCritic(Agent):
 class _Watch(BaseCallback):
     """Lowers the entropy coefficient as the budget is spent, chooses where episodes begin, and notes how they end."""
 
-    def __init__(self, agent: ActorCritic, ledger: Ledger, env: StrategyVectorEnv) -> None:
+    def __init__(self, agent: ActorCritic, ledger: Ledger, adapter: VectorAdapter) -> None:
         super().__init__()
-        self._agent, self._ledger, self._env = agent, ledger, env
-        self._start = env.mdp.problem.data_parallel
+        self._agent, self._ledger, self._adapter = agent, ledger, adapter
 
     def _on_rollout_start(self) -> None:
         assert isinstance(self.model, OnPolicyAlgorithm)
         self.model.ent_coef = self._agent.entropy_coefficient * (1 - self._ledger.progress().fraction)
-        if self._agent.refine and (best := self._ledger.best_strategy).configs != self._start.configs:
-            self._start = best
-            self._env.start_from(best)
+        start = self._adapter.start
+        assert start is not None, "the agent chooses it"
+        if self._agent.refine and (best := self._ledger.best_strategy).configs != start.configs:
+            self._adapter.start = best
+            self._adapter.env.start_from(best)
 
     def _on_step(self) -> bool:
         done: Any = np.flatnonzero(self.locals["dones"])

@@ -131,7 +131,7 @@ def test_logits_of_aligned_configs_are_found_among_all_blocks() -> None:
 def test_the_rollout_pays_for_data_parallelism_and_each_operator() -> None:
     ledger = Ledger(problem_of(LENET), Budget(simulations=1000), lambda progress: None)
     adviser = Adviser(ledger.problem, network(), advised_space(ledger.problem, aligned_only=True), ledger)
-    adviser.rollout()
+    adviser.rollout(ledger.problem.data_parallel)
 
     assert ledger.simulations == 1 + len(LENET)
 
