@@ -59,6 +59,7 @@ class ActorCritic(Agent):
     """
 
     is_anytime = False  # the learning rate falls with the budget
+    draws_globally = True  # Stable-Baselines3 does
 
     def __init__(
         self,

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
+from stable_baselines3.common.utils import set_random_seed
 
 from agents.actor_critic import GIVEN
 from agents.budget import Budget
@@ -123,7 +124,7 @@ class Reinforcement:
         self._counts, self._batch_size, self._midway, self._warm_up = counts, batch_size, midway, warm_up
         self.learning_rate, self.entropy_coefficient = learning_rate, entropy_coefficient
         self.smallest_deviation = smallest_deviation
-        self.left = 1.0
+        self._seed, self.left = seed, 1.0
 
     def run(self, draw: Callable[[], Problem], seconds: float, report: Callable[[Practice], None]) -> Practice:
         """Play and learn until the time is over.
@@ -133,6 +134,7 @@ class Reinforcement:
             seconds: wall-clock time.
             report: is told after every problem; what it spends counts.
         """
+        set_random_seed(self._seed)
         began, problems, episodes, simulations = time.perf_counter(), 0, 0, 0
         averages = np.zeros(3)
         # Arguments of distributions are ours, not the user's; checking them takes time.

@@ -14,6 +14,7 @@ from agents.actor_critic import ActorCritic
 from agents.budget import Budget
 from agents.errors import AgentError
 from agents.mcmc import Mcmc
+from agents.parallel_chains import ParallelChains
 from agents.policy_file import load_policy, save_policy
 from envs.vector import SoapImproveVectorEnv, SoapVectorEnv
 from experiments.construct import construct
@@ -132,6 +133,17 @@ def test_impossible_number_is_refused(name: str) -> None:
         ppo(**{name: 0})
 
     assert str(error.value) == f"agent.{name} must be positive, not 0"
+
+
+def test_several_at_the_same_time_are_refused_since_they_would_share_random_numbers(problem: Problem) -> None:
+    chains = ParallelChains(search=ppo, num_chains=2, num_threads=2, seed=0)
+    with pytest.raises(AgentError) as error:
+        chains.search(problem, Budget(simulations=100))
+
+    assert str(error.value) == (
+        "ActorCritic draws from the random numbers of the whole process, so searches of it at the same time would not "
+        "repeat themselves; choose agent.num_threads=1"
+    )
 
 
 def test_entropy_coefficient_of_an_algorithm_that_has_none_is_refused() -> None:

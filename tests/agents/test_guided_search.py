@@ -5,6 +5,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+import torch
 from searches import large_neighbourhood
 
 from agents.adviser import Adviser, advised_space
@@ -15,6 +16,7 @@ from agents.graph_network import GraphNetwork
 from agents.guided_mcmc import GuidedMcmc
 from agents.ledger import Ledger
 from agents.policy_descent import PolicyDescent
+from agents.policy_file import open_network
 from sim.models.lenet import lenet
 from sim.models.nmt import nmt
 from sim.operator_graph import OperatorGraph
@@ -83,6 +85,15 @@ def test_on_nmt_it_beats_data_parallelism(search: Callable[..., Agent]) -> None:
     problem = problem_of(nmt(num_devices=4, steps=16, hidden=64, vocabulary=128))
 
     assert search(seed=0).search(problem, Budget(simulations=600)).cost_ns < problem.data_parallel_ns
+
+
+def test_drawing_a_network_leaves_the_random_numbers_of_the_process_alone() -> None:
+    torch.manual_seed(1)
+    expected = torch.rand(3).tolist()
+    torch.manual_seed(1)
+    open_network(None, network, seed=0)
+
+    assert torch.rand(3).tolist() == expected
 
 
 def test_without_a_limit_of_the_width_the_descent_certifies() -> None:
