@@ -10,6 +10,7 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 
 from agents.agent import Agent
+from agents.algorithm_options import check_algorithm, check_minibatches
 from agents.errors import AgentError
 from agents.graph_network import GraphNetwork
 from agents.ledger import Ledger
@@ -83,9 +84,9 @@ class ActorCritic(Agent):
                 raise AgentError(f"agent.{name} must be positive, not {value}")
         self._algorithm, self._environment, self._network = algorithm, environment, network
         self._policy = policy
-        self._check_algorithm(entropy_coefficient)
         self.aligned_only, self.refine, self.reward = aligned_only, refine, reward
         self.num_envs, self.num_threads = num_envs, num_threads
+        self._check_algorithm(entropy_coefficient)
         self.learning_rate, self.entropy_coefficient = learning_rate, entropy_coefficient
         self.episode_costs_ms: list[float] = []
 
@@ -120,14 +121,15 @@ class ActorCritic(Agent):
             model.learn(UNLIMITED, callback=_Watch(self, ledger, adapter), log_interval=None)  # type: ignore[arg-type]
 
     def _check_algorithm(self, entropy_coefficient: float) -> None:
-        """Refuse what would be overruled, or ignored.
+        """Refuse what would be overruled, or ignored, or makes no sense.
 
         Raises:
-            AgentError: a keyword that this agent gives, or an entropy coefficient that the algorithm has no use for.
+            AgentError: a keyword that this agent gives, a value that the algorithm cannot work with, or an entropy
+                coefficient that it has no use for.
         """
         signature = inspect.signature(self._algorithm)
-        for name in sorted(GIVEN.intersection(getattr(self._algorithm, "keywords", ()))):
-            raise AgentError(f"agent.algorithm.{name} is not for the algorithm alone: {GIVEN_BY}")
+        check_algorithm(self._algorithm, prefix="agent.algorithm", given=GIVEN, given_by=GIVEN_BY)
+        check_minibatches(self._algorithm, num_envs=self.num_envs)
         if entropy_coefficient and "ent_coef" not in signature.parameters:
             raise AgentError(f"agent.entropy_coefficient must be 0, not {entropy_coefficient}: the algorithm has none")
 

@@ -13,6 +13,7 @@ from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 from stable_baselines3.common.utils import set_random_seed
 
 from agents.actor_critic import GIVEN
+from agents.algorithm_options import check_algorithm
 from agents.budget import Budget
 from agents.errors import AgentError
 from agents.graph_network import GraphNetwork
@@ -225,7 +226,7 @@ class _Watch(BaseCallback):
 
 
 def _check_algorithm(algorithm: Callable[..., OnPolicyAlgorithm]) -> None:
-    """Refuse an algorithm without minibatches, and keywords that are given for it.
+    """Refuse an algorithm without minibatches, and keywords that are given for it or make no sense.
 
     Raises:
         AgentError: it is such a one, or has such a keyword.
@@ -234,5 +235,5 @@ def _check_algorithm(algorithm: Callable[..., OnPolicyAlgorithm]) -> None:
     for name in ("batch_size", "ent_coef"):
         if name not in parameters:
             raise AgentError(f"pretraining.algorithm must be one with {name}, as sb3_contrib.MaskablePPO is")
-    for name in sorted((GIVEN | {"n_steps", "batch_size"}).intersection(getattr(algorithm, "keywords", ()))):
-        raise AgentError(f"pretraining.algorithm.{name} is not for the algorithm alone: pretraining gives it")
+    given = GIVEN | {"n_steps", "batch_size"}
+    check_algorithm(algorithm, prefix="pretraining.algorithm", given=given, given_by="pretraining gives it")

@@ -159,6 +159,29 @@ def test_keyword_that_the_agent_gives_is_refused_of_the_algorithm() -> None:
 
 
 @pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["n_steps=0"], "agent.algorithm.n_steps must be at least 1, not 0"),
+        (["n_epochs=0"], "agent.algorithm.n_epochs must be at least 1, not 0"),
+        (["batch_size=-1"], "agent.algorithm.batch_size must be at least 1, not -1"),
+        (["gamma=2"], "agent.algorithm.gamma must be between 0 and 1, not 2"),
+        (["gae_lambda=-1"], "agent.algorithm.gae_lambda must be between 0 and 1, not -1"),
+        (["clip_range=null"], "agent.algorithm.clip_range must be a positive number, not None"),
+        (
+            ["n_steps=4", "batch_size=9"],
+            "agent.num_envs=16 times agent.algorithm.n_steps=4 decisions leave a minibatch of a single one with "
+            "agent.algorithm.batch_size=9, whose advantages cannot be normalised; choose another batch_size",
+        ),
+    ],
+)
+def test_values_that_the_algorithm_cannot_work_with_are_refused(overrides: list[str], message: str) -> None:
+    with pytest.raises(AgentError) as refusal:
+        ppo(*(f"agent.algorithm.{override}" for override in overrides))
+
+    assert str(refusal.value) == message
+
+
+@pytest.mark.parametrize(
     ("override", "message"),
     [
         ("agent.algorithm.gamma=high", "agent.algorithm.gamma: 'high' is not a number"),
