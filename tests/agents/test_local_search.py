@@ -208,9 +208,22 @@ def test_what_takes_no_part_in_the_longest_chain_is_not_critical() -> None:
 
 def test_the_temperature_falls_geometrically_from_the_hottest_to_the_coldest() -> None:
     agent = Annealing(start="random", hottest=0.1, coldest=0.001, stages=3, seed=0)
-    temperatures = [agent.temperature(stage) for stage in range(3)]
+    temperatures = [agent.temperature(stage, 3) for stage in range(3)]
 
     assert temperatures == pytest.approx([0.1, 0.01, 0.001])
+
+
+def test_more_stages_than_simulations_cool_down_all_the_same(bandit: Problem) -> None:
+    agent = Annealing(start="data_parallel", hottest=1.0, coldest=1e-9, stages=10**12, seed=0)
+    result = agent.search(bandit, Budget(simulations=50))
+
+    assert result.simulations == 50
+
+
+def test_any_slack_can_be_asked_for(bandit: Problem) -> None:
+    agent = large_neighbourhood(slack=1e30, threshold=1e30, seed=0)
+
+    assert agent.search(bandit, Budget(simulations=50)).simulations == 50
 
 
 def test_a_cold_walk_does_not_climb(bandit: Problem) -> None:
