@@ -1,6 +1,7 @@
 """Best response, large neighbourhood search, annealing and parallel chains."""
 
 import itertools
+import time
 from collections.abc import Callable
 from functools import partial
 from random import Random
@@ -306,6 +307,21 @@ def test_chains_report_their_progress_together() -> None:
     parallel_chains(seed=0, search=annealing).search(problem_of(NMT), Budget(simulations=900), reports.append)
 
     assert (reports[-1].simulations, reports[-1].fraction) == (900, 1.0)
+
+
+def test_the_time_of_all_chains_is_over_when_that_of_the_search_is() -> None:
+    class Deaf(Agent):
+        """Prices nothing for a while, then goes on as long as the ledger lets it."""
+
+        def run(self, problem: Problem, ledger: Ledger) -> None:
+            time.sleep(0.5)
+            simulation = ledger.simulation()
+            while True:
+                simulation.restart(problem.data_parallel)
+
+    chains = parallel_chains(seed=0, search=Deaf, num_chains=6, num_threads=1)
+
+    assert chains.search(problem_of(LENET), Budget(seconds=0.6)).seconds < 2.5
 
 
 def test_a_fault_in_one_chain_ends_all() -> None:
