@@ -114,7 +114,11 @@ class ActorCritic(Agent):
                 StrategyPolicy,
                 adapter,
                 learning_rate=lambda _: self.learning_rate * (1 - ledger.progress().fraction),
-                policy_kwargs={"network": network, "facts": env.observation.static},
+                policy_kwargs={
+                    "network": network,
+                    "facts": env.observation.static,
+                    "look": lambda: ledger.look("learning"),
+                },
                 seed=self.seed,
                 device="cpu",
             )

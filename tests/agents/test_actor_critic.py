@@ -55,6 +55,22 @@ def test_stops_within_its_time(problem: Problem) -> None:
     assert result.simulations > 0
 
 
+def test_its_time_can_end_in_the_middle_of_an_update(problem: Problem) -> None:
+    agent = ppo("agent.algorithm.n_steps=4", "agent.algorithm.n_epochs=100000")
+    result = agent.search(problem, Budget(seconds=1.0))
+
+    assert result.seconds < 4.0
+
+
+def test_weights_that_are_no_numbers_any_more_are_reported(problem: Problem) -> None:
+    with pytest.raises(AgentError) as error:
+        ppo("agent.learning_rate=1e30").search(problem, Budget(simulations=2000))
+
+    assert str(error.value) == (
+        "the policy's weights are no numbers any more: it learned in too large steps; choose a smaller learning_rate"
+    )
+
+
 def test_same_seed_finds_the_same_strategy(problem: Problem) -> None:
     agents = ppo(), ppo()
 
