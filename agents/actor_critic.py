@@ -26,6 +26,9 @@ from sim.problem import Problem
 UNLIMITED = 2**62
 """Steps that ``learn`` is asked for: the ledger ends it."""
 
+NUM_SEEDS = 2**32
+"""That numpy's older generator takes, which Stable-Baselines3 draws from."""
+
 GIVEN = {"policy", "env", "learning_rate", "ent_coef", "policy_kwargs", "seed", "device"}
 """Keywords of the algorithm that the agent supplies."""
 
@@ -119,7 +122,7 @@ class ActorCritic(Agent):
                     "facts": env.observation.static,
                     "look": lambda: ledger.look("learning"),
                 },
-                seed=self.seed,
+                seed=self.seed % NUM_SEEDS,
                 device="cpu",
             )
             model.learn(UNLIMITED, callback=_Watch(self, ledger, adapter), log_interval=None)  # type: ignore[arg-type]

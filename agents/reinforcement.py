@@ -12,7 +12,7 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 from stable_baselines3.common.utils import set_random_seed
 
-from agents.actor_critic import GIVEN
+from agents.actor_critic import GIVEN, NUM_SEEDS
 from agents.algorithm_options import check_algorithm
 from agents.budget import Budget
 from agents.errors import AgentError
@@ -135,7 +135,7 @@ class Reinforcement:
             seconds: wall-clock time.
             report: is told after every problem; what it spends counts.
         """
-        set_random_seed(self._seed)
+        set_random_seed(self._seed % NUM_SEEDS)
         began, problems, episodes, simulations = time.perf_counter(), 0, 0, 0
         averages = np.zeros(3)
         # Arguments of distributions are ours, not the user's; checking them takes time.

@@ -71,6 +71,12 @@ def test_weights_that_are_no_numbers_any_more_are_reported(problem: Problem) -> 
     )
 
 
+def test_a_seed_of_more_than_32_bits_is_a_seed(problem: Problem) -> None:
+    result = ppo(seed=2**32 + 1).search(problem, Budget(simulations=20))
+
+    assert result.simulations == 20
+
+
 def test_same_seed_finds_the_same_strategy(problem: Problem) -> None:
     agents = ppo(), ppo()
 
