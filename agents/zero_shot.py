@@ -125,5 +125,6 @@ def _chosen(
     logits = network(encoding, tensors(observation))[0].numpy()
     # The largest of logits with Gumbel noise is a draw from their softmax.
     noise = 0 if rng is None else temperature * rng.gumbel(size=logits.shape)
-    chosen: NDArray[np.int64] = (logits + noise).argmax(axis=1)
+    scores = np.where(observation["action_mask"] > 0, logits + noise, -np.inf)
+    chosen: NDArray[np.int64] = scores.argmax(axis=1)
     return chosen
