@@ -10,6 +10,7 @@ from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
 
 from agents.agent import Agent
+from agents.algorithm_options import check_algorithm, check_minibatches
 from agents.errors import AgentError
 from agents.graph_network import GraphNetwork
 from agents.ledger import Ledger
@@ -25,6 +26,9 @@ from sim.problem import Problem
 UNLIMITED = 2**62
 """Steps that ``learn`` is asked for: the ledger ends it."""
 
+NUM_SEEDS = 2**32
+"""That numpy's older generator takes, which Stable-Baselines3 draws from."""
+
 GIVEN = {"policy", "env", "learning_rate", "ent_coef", "policy_kwargs", "seed", "device"}
 """Keywords of the algorithm that the agent supplies."""
 
@@ -35,8 +39,9 @@ class ActorCritic(Agent):
     """Any on-policy actor-critic algorithm of Stable-Baselines3 or sb3-contrib, on either environment.
 
     Every state that an episode passes through is a strategy, and the best of them is the result. Episodes begin with
-    data parallelism, or with the best strategy so far: then the policy learns to improve what it has found. Learning
-    rate and entropy coefficient fall linearly to 0 with the budget.
+    data parallelism (inside the space, ``sim.strategies.start_strategy``), or with the best strategy so far: then the
+    policy learns to improve what it has found. Learning rate and entropy coefficient fall linearly to 0 with the
+    budget.
 
     Args:
         algorithm: from policy class, environment, and the keywords that all of them share.
@@ -58,6 +63,7 @@ class ActorCritic(Agent):
     """
 
     is_anytime = False  # the learning rate falls with the budget
+    draws_globally = True  # Stable-Baselines3 does
 
     def __init__(
         self,
@@ -81,9 +87,9 @@ class ActorCritic(Agent):
                 raise AgentError(f"agent.{name} must be positive, not {value}")
         self._algorithm, self._environment, self._network = algorithm, environment, network
         self._policy = policy
-        self._check_algorithm(entropy_coefficient)
         self.aligned_only, self.refine, self.reward = aligned_only, refine, reward
         self.num_envs, self.num_threads = num_envs, num_threads
+        self._check_algorithm(entropy_coefficient)
         self.learning_rate, self.entropy_coefficient = learning_rate, entropy_coefficient
         self.episode_costs_ms: list[float] = []
 
@@ -101,29 +107,36 @@ class ActorCritic(Agent):
         )
         assert isinstance(env.observation, GraphObservation)
         self.episode_costs_ms = []
+        adapter = VectorAdapter(env)
+        adapter.start = ledger.start_strategy("data_parallel", np.random.default_rng(self.seed))
         # Arguments of distributions are ours, not the user's; checking them costs 12-19 % of the time.
         torch.distributions.Distribution.set_default_validate_args(False)
         with torch_threads(self.num_threads):
             network = open_network(self._policy, self._network, self.seed)
             model = self._algorithm(
                 StrategyPolicy,
-                VectorAdapter(env),
+                adapter,
                 learning_rate=lambda _: self.learning_rate * (1 - ledger.progress().fraction),
-                policy_kwargs={"network": network, "facts": env.observation.static},
-                seed=self.seed,
+                policy_kwargs={
+                    "network": network,
+                    "facts": env.observation.static,
+                    "look": lambda: ledger.look("learning"),
+                },
+                seed=self.seed % NUM_SEEDS,
                 device="cpu",
             )
-            model.learn(UNLIMITED, callback=_Watch(self, ledger, env), log_interval=None)  # type: ignore[arg-type]
+            model.learn(UNLIMITED, callback=_Watch(self, ledger, adapter), log_interval=None)  # type: ignore[arg-type]
 
     def _check_algorithm(self, entropy_coefficient: float) -> None:
-        """Refuse what would be overruled, or ignored.
+        """Refuse what would be overruled, or ignored, or makes no sense.
 
         Raises:
-            AgentError: a keyword that this agent gives, or an entropy coefficient that the algorithm has no use for.
+            AgentError: a keyword that this agent gives, a value that the algorithm cannot work with, or an entropy
+                coefficient that it has no use for.
         """
         signature = inspect.signature(self._algorithm)
-        for name in sorted(GIVEN.intersection(getattr(self._algorithm, "keywords", ()))):
-            raise AgentError(f"agent.algorithm.{name} is not for the algorithm alone: {GIVEN_BY}")
+        check_algorithm(self._algorithm, prefix="agent.algorithm", given=GIVEN, given_by=GIVEN_BY)
+        check_minibatches(self._algorithm, num_envs=self.num_envs)
         if entropy_coefficient and "ent_coef" not in signature.parameters:
             raise AgentError(f"agent.entropy_coefficient must be 0, not {entropy_coefficient}: the algorithm has none")
 
@@ -131,17 +144,18 @@ class ActorCritic(Agent):
 class _Watch(BaseCallback):
     """Lowers the entropy coefficient as the budget is spent, chooses where episodes begin, and notes how they end."""
 
-    def __init__(self, agent: ActorCritic, ledger: Ledger, env: StrategyVectorEnv) -> None:
+    def __init__(self, agent: ActorCritic, ledger: Ledger, adapter: VectorAdapter) -> None:
         super().__init__()
-        self._agent, self._ledger, self._env = agent, ledger, env
-        self._start = env.mdp.problem.data_parallel
+        self._agent, self._ledger, self._adapter = agent, ledger, adapter
 
     def _on_rollout_start(self) -> None:
         assert isinstance(self.model, OnPolicyAlgorithm)
         self.model.ent_coef = self._agent.entropy_coefficient * (1 - self._ledger.progress().fraction)
-        if self._agent.refine and (best := self._ledger.best_strategy).configs != self._start.configs:
-            self._start = best
-            self._env.start_from(best)
+        start = self._adapter.start
+        assert start is not None, "the agent chooses it"
+        if self._agent.refine and (best := self._ledger.best_strategy).configs != start.configs:
+            self._adapter.start = best
+            self._adapter.env.start_from(best)
 
     def _on_step(self) -> bool:
         done: Any = np.flatnonzero(self.locals["dones"])

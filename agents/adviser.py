@@ -59,15 +59,18 @@ class Adviser:
             return logits
         return [_spread(own, self.space.table(i), space.table(i)) for i, own in enumerate(logits)]
 
-    def rollout(self) -> Strategy:
-        """The configs that the policy likes best, operator after operator, from data parallelism; each step is priced.
+    def rollout(self, strategy: Strategy) -> Strategy:
+        """The configs that the policy likes best, operator after operator; each step is priced.
 
-        If that is slower than data parallelism, or needs more memory, data parallelism is what it returns.
+        If that is slower than the strategy that it started from, or needs more memory, this is what it returns.
+
+        Args:
+            strategy: to start from, priced too.
 
         Raises:
             BudgetExhausted: nothing is left.
         """
-        start = self._mdp.start()
+        start = self._mdp.start(strategy)
         states = self._mdp.states(start, 1)
         for operator in range(len(self.problem.graph)):
             logits = self._judge(self._observation(states), np.array([operator]))

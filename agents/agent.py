@@ -59,6 +59,9 @@ class Agent(ABC):
     is_anytime: ClassVar[bool] = True
     """Whether a search with a smaller budget is the beginning of one with a larger; not if the budget is divided."""
 
+    draws_globally: ClassVar[bool] = False
+    """Whether it draws from the process's own random numbers, so that two at the same time disturb each other."""
+
     def __init__(self, *, seed: int) -> None:
         self.seed = seed
 

@@ -24,7 +24,7 @@ class Annealing(Agent):
         start: name of the initial strategy (``sim.strategies``).
         hottest: temperature of the first stage, in units of the cost of data parallelism.
         coldest: that of the last stage.
-        stages: how many there are.
+        stages: how many there are; no more than the budget has simulations.
         seed: of proposals, acceptances and a random start.
     """
 
@@ -42,15 +42,17 @@ class Annealing(Agent):
         """One walk, stage by stage."""
         rng = np.random.default_rng(self.seed)
         simulation = ledger.simulation(ledger.start_strategy(self.start, rng))
-        chain = Chain(simulation, rng, temperature_ns=self.temperature(0) * problem.data_parallel_ns)
-        for stage in range(self.stages):
-            chain.temperature_ns = self.temperature(stage) * problem.data_parallel_ns
-            simulations, seconds = ledger.share(self.stages - stage)
+        chain = Chain(simulation, rng, temperature_ns=self.hottest * problem.data_parallel_ns)
+        most = ledger.share(1)[0]
+        stages = self.stages if most is None else min(self.stages, most)
+        for stage in range(stages):
+            chain.temperature_ns = self.temperature(stage, stages) * problem.data_parallel_ns
+            simulations, seconds = ledger.share(stages - stage)
             left = sys.maxsize if simulations is None else simulations
             ends_at = math.inf if seconds is None else ledger.seconds + seconds
             while left > 0 and ledger.seconds < ends_at:
                 left -= ledger.walk(chain, left).simulations
 
-    def temperature(self, stage: int) -> float:
-        """In units of the cost of data parallelism."""
-        return self.hottest * (self.coldest / self.hottest) ** (stage / max(1, self.stages - 1))
+    def temperature(self, stage: int, stages: int) -> float:
+        """Of one of so many stages, in units of the cost of data parallelism."""
+        return self.hottest * (self.coldest / self.hottest) ** (stage / max(1, stages - 1))

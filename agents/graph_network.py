@@ -7,6 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from agents.errors import AgentError
 from envs.config_table import CONFIG_FEATURES
 from envs.graph_facts import DEVICE_FEATURES, EDGE_FEATURES, LINK_FEATURES, OPERATOR_FEATURES
 from envs.observation import CANDIDATE_FEATURES, DEVICE_STATE_FEATURES, OPERATOR_STATE_FEATURES, PROGRESS_FEATURES
@@ -71,6 +72,8 @@ class GraphNetwork(nn.Module):
 
     def __init__(self, *, width: int, num_rounds: int, prior: float) -> None:
         super().__init__()
+        if width < 1 or num_rounds < 0:
+            raise AgentError(f"network.width={width} must be at least 1 and network.num_rounds={num_rounds} at least 0")
         self.width, self.num_rounds = width, num_rounds
         sizes = {name: len(features) for name, features in FEATURES.items()}
         self.operator = _layer(sizes["operators"], width)

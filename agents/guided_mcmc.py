@@ -13,7 +13,6 @@ from agents.ledger import Ledger
 from agents.policy_file import open_network
 from sim.chain import Chain
 from sim.problem import Problem
-from sim.strategies import start_strategy
 from sim.strategy import Strategy
 
 POLICY = "policy"
@@ -30,8 +29,8 @@ class GuidedMcmc(Agent):
     In a space without indices (free, injective) proposals are aligned configs only.
 
     Args:
-        start: name of the initial strategy (``sim.strategies``), or ``policy``: the policy's choices, operator after
-            operator, each of which costs a simulation.
+        start: name of the initial strategy (``sim.strategies``), or ``policy``: the policy's choices from data
+            parallelism on, operator after operator, each of which costs a simulation.
         temperature: 1 / beta, in units of the cost of data parallelism.
         policy_temperature: divides the policy's logits.
         uniform: share of the proposals that are drawn uniformly.
@@ -74,8 +73,8 @@ class GuidedMcmc(Agent):
         network = open_network(self.policy, self._network, self.seed)
         rng = np.random.default_rng(self.seed)
         adviser = Adviser(problem, network, advised_space(problem, aligned_only=self.aligned_only), ledger)
-        start = adviser.rollout() if self.start == POLICY else start_strategy(self.start, problem, rng)
-        simulation = ledger.simulation(start)
+        start = ledger.start_strategy("data_parallel" if self.start == POLICY else self.start, rng)
+        simulation = ledger.simulation(adviser.rollout(start) if self.start == POLICY else start)
         space = problem.space if problem.space.is_enumerable else adviser.space
         chain = Chain(simulation, rng, temperature_ns=self.temperature * problem.data_parallel_ns, space=space)
         while True:

@@ -81,7 +81,7 @@ class IntegerProgram(Agent):
             ledger.note("additive_bound_ms", float(solution.bound) + form.fixed_ms)
         ledger.note("solver", STATUS.get(solution.status, solution.message))
         if solution.columns is None:
-            ledger.simulation()
+            ledger.simulation(ledger.start_strategy("data_parallel", np.random.default_rng(self.seed)))
             return
         spans = zip(form.offsets, form.offsets[1:], strict=False)
         choice = [int(solution.columns[first:last].argmax()) for first, last in spans]

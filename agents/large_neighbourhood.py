@@ -13,6 +13,9 @@ from sim.problem import Problem
 from sim.simulation import Simulation
 from sim.strategy import ParallelConfig
 
+MAX_LIMIT_NS = 2.0**62
+"""Whatever the slack, the compiled code's integers hold it."""
+
 
 class LargeNeighbourhood(Agent):
     """Large neighbourhood search with best responses as repair.
@@ -130,4 +133,4 @@ class LargeNeighbourhood(Agent):
 
     @staticmethod
     def _limit_ns(ledger: Ledger, slack: float) -> int:
-        return int(ledger.best_ns * (1 + slack))
+        return int(min(ledger.best_ns * (1 + slack), MAX_LIMIT_NS))

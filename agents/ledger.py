@@ -101,6 +101,11 @@ class Ledger:
         return time.perf_counter() - self._began
 
     @property
+    def is_late(self) -> bool:
+        """Whether the budget's time is over."""
+        return self.budget.seconds is not None and self.seconds >= self.budget.seconds
+
+    @property
     def best_ns(self) -> int:
         """Cost of the best strategy; that of data parallelism as long as nothing was priced."""
         return self._best[1] if self._best is not None else self._data_parallel_ns
@@ -163,7 +168,7 @@ class Ledger:
             raise BudgetExhausted
         if self.budget.simulations is not None and self.simulations >= self.budget.simulations:
             raise BudgetExhausted
-        if self.budget.seconds is not None and now - self._began >= self.budget.seconds:
+        if self.is_late:
             raise BudgetExhausted
         if now >= self._next_report:
             self._next_report = now + REPORT_INTERVAL_S
@@ -218,12 +223,17 @@ class Ledger:
         """Simulations and seconds that each of ``num_parts`` equal parts of the rest of the budget has.
 
         None where the budget sets no limit.
+
+        Raises:
+            BudgetExhausted: no time is left.
         """
         simulations = seconds = None
         if self.budget.simulations is not None:
             simulations = (self.budget.simulations - self.simulations) // num_parts
         if self.budget.seconds is not None:
             seconds = (self.budget.seconds - self.seconds) / num_parts
+            if seconds <= 0:
+                raise BudgetExhausted
         return simulations, seconds
 
     def split(self, num_parts: int, *, rounds: int) -> list["Ledger"]:

@@ -35,8 +35,18 @@ class ParallelChains(Agent):
         self.search_of_seed, self.num_chains, self.num_threads = search, num_chains, num_threads
 
     def run(self, problem: Problem, ledger: Ledger) -> None:
-        """All searches, and then what they found."""
+        """All searches, and then what they found.
+
+        Raises:
+            AgentError: searches of this kind cannot run at the same time.
+        """
         parts = ledger.split(self.num_chains, rounds=-(-self.num_chains // self.num_threads))
         seeds = np.random.SeedSequence(self.seed).generate_state(len(parts)).tolist()
-        searches = [partial(self.search_of_seed(seed=seed).run, problem) for seed in seeds]
+        agents = [self.search_of_seed(seed=seed) for seed in seeds]
+        if self.num_threads > 1 and agents[0].draws_globally:
+            raise AgentError(
+                f"{type(agents[0]).__name__} draws from the random numbers of the whole process, so searches of it at "
+                "the same time would not repeat themselves; choose agent.num_threads=1"
+            )
+        searches = [partial(agent.run, problem) for agent in agents]
         run_on_threads(searches, parts, ledger, num_threads=self.num_threads)

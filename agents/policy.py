@@ -1,5 +1,6 @@
 """StrategyPolicy: a GraphNetwork as the policy of Stable-Baselines3's actor-critic algorithms."""
 
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -9,6 +10,7 @@ from sb3_contrib.common.maskable.policies import MaskableActorCriticPolicy
 from stable_baselines3.common.distributions import CategoricalDistribution
 from stable_baselines3.common.type_aliases import Schedule
 
+from agents.errors import AgentError
 from agents.graph_network import Encoding, GraphNetwork
 from envs.config_table import Floats
 
@@ -26,6 +28,7 @@ class StrategyPolicy(MaskableActorCriticPolicy):
         network: scores and judges; several policies may share it.
         facts: arrays of the problem that all states have in common (``envs.graph_facts``).
         optimizer: of the network's weights, shared with it; None makes one.
+        look: is called for every minibatch; may raise.
         keywords: of ``MaskableActorCriticPolicy``; ``use_sde``, which some algorithms pass, must be false.
     """
 
@@ -38,11 +41,12 @@ class StrategyPolicy(MaskableActorCriticPolicy):
         network: GraphNetwork,
         facts: dict[str, Floats],
         optimizer: torch.optim.Optimizer | None = None,
+        look: Callable[[], None] = lambda: None,
         use_sde: bool = False,
         **keywords: Any,
     ) -> None:
         assert not use_sde, "state-dependent exploration is for continuous actions"
-        self._parts = network, optimizer
+        self._parts, self._look = (network, optimizer), look
         self._facts = {name: torch.as_tensor(array) for name, array in facts.items()}
         self._encoding: Encoding | None = None
         super().__init__(observation_space, action_space, lr_schedule, **keywords)
@@ -55,8 +59,17 @@ class StrategyPolicy(MaskableActorCriticPolicy):
     def forward(
         self, obs: Any, deterministic: bool = False, action_masks: NDArray[Any] | None = None
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Actions, values and the actions' log probabilities."""
+        """Actions, values and the actions' log probabilities.
+
+        Raises:
+            AgentError: learning has ended in weights that are no numbers.
+        """
         distribution, values = self._evaluate(obs)
+        if values.isnan().any():
+            raise AgentError(
+                "the policy's weights are no numbers any more: it learned in too large steps; choose a smaller "
+                "learning_rate"
+            )
         actions = distribution.get_actions(deterministic=deterministic)
         return actions, values, distribution.log_prob(actions)
 
@@ -64,6 +77,7 @@ class StrategyPolicy(MaskableActorCriticPolicy):
         self, obs: Any, actions: torch.Tensor, action_masks: torch.Tensor | None = None
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor | None]:
         """Values, the actions' log probabilities and the entropy."""
+        self._look()
         distribution, values = self._evaluate(obs)
         return values, distribution.log_prob(actions), distribution.entropy()
 

@@ -65,7 +65,7 @@ class PolicyDescent(Agent):
         network = open_network(self.policy, self._network, self.seed)
         rng = np.random.default_rng(self.seed)
         adviser = Adviser(problem, network, advised_space(problem, aligned_only=self.aligned_only), ledger)
-        adviser.rollout()
+        adviser.rollout(ledger.start_strategy("data_parallel", rng))
         whole = Neighbourhood(problem, rng, num_samples=self._then.num_samples)
         near = whole
         if not whole.is_complete:

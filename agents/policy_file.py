@@ -4,6 +4,7 @@ import json
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from threading import Lock
 from typing import Any
 
 import torch
@@ -17,6 +18,9 @@ FORMAT_VERSION = 1
 
 ROOT = Path(__file__).resolve().parents[1]
 """Of the repository."""
+
+DRAWING = Lock()
+"""Held while a network is drawn: parallel chains would mix their draws."""
 
 
 def save_policy(network: GraphNetwork, path: Path, *, training: Mapping[str, Any]) -> None:
@@ -73,8 +77,10 @@ def open_network(policy: str | None, untrained: Callable[[], GraphNetwork], seed
     Raises:
         PolicyFileError: see ``load_policy``.
     """
-    torch.manual_seed(seed)
-    return untrained() if policy is None else load_policy(policy)
+    # Layers draw from the process's random numbers; other searches, and a training that is validated, go on with these.
+    with DRAWING, torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        return untrained() if policy is None else load_policy(policy)
 
 
 def found(path: str | Path) -> Path:

@@ -10,8 +10,10 @@ import numpy as np
 import torch
 from stable_baselines3.common.callbacks import BaseCallback
 from stable_baselines3.common.on_policy_algorithm import OnPolicyAlgorithm
+from stable_baselines3.common.utils import set_random_seed
 
-from agents.actor_critic import GIVEN
+from agents.actor_critic import GIVEN, NUM_SEEDS
+from agents.algorithm_options import check_algorithm
 from agents.budget import Budget
 from agents.errors import AgentError
 from agents.graph_network import GraphNetwork
@@ -123,7 +125,7 @@ class Reinforcement:
         self._counts, self._batch_size, self._midway, self._warm_up = counts, batch_size, midway, warm_up
         self.learning_rate, self.entropy_coefficient = learning_rate, entropy_coefficient
         self.smallest_deviation = smallest_deviation
-        self.left = 1.0
+        self._seed, self.left = seed, 1.0
 
     def run(self, draw: Callable[[], Problem], seconds: float, report: Callable[[Practice], None]) -> Practice:
         """Play and learn until the time is over.
@@ -133,6 +135,7 @@ class Reinforcement:
             seconds: wall-clock time.
             report: is told after every problem; what it spends counts.
         """
+        set_random_seed(self._seed % NUM_SEEDS)
         began, problems, episodes, simulations = time.perf_counter(), 0, 0, 0
         averages = np.zeros(3)
         # Arguments of distributions are ours, not the user's; checking them takes time.
@@ -223,7 +226,7 @@ class _Watch(BaseCallback):
 
 
 def _check_algorithm(algorithm: Callable[..., OnPolicyAlgorithm]) -> None:
-    """Refuse an algorithm without minibatches, and keywords that are given for it.
+    """Refuse an algorithm without minibatches, and keywords that are given for it or make no sense.
 
     Raises:
         AgentError: it is such a one, or has such a keyword.
@@ -232,5 +235,5 @@ def _check_algorithm(algorithm: Callable[..., OnPolicyAlgorithm]) -> None:
     for name in ("batch_size", "ent_coef"):
         if name not in parameters:
             raise AgentError(f"pretraining.algorithm must be one with {name}, as sb3_contrib.MaskablePPO is")
-    for name in sorted((GIVEN | {"n_steps", "batch_size"}).intersection(getattr(algorithm, "keywords", ()))):
-        raise AgentError(f"pretraining.algorithm.{name} is not for the algorithm alone: pretraining gives it")
+    given = GIVEN | {"n_steps", "batch_size"}
+    check_algorithm(algorithm, prefix="pretraining.algorithm", given=given, given_by="pretraining gives it")

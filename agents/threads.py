@@ -42,14 +42,21 @@ def make_shared(problem: Problem) -> None:
 def _run(search: Callable[[Ledger], None], part: Ledger) -> None:
     part.start()
     with suppress(BudgetExhausted):
+        part.look()  # it may have been stopped while it waited for a thread
         search(part)
 
 
 def _wait(running: Sequence[Future[None]], ledger: Ledger, parts: Sequence[Ledger]) -> None:
-    """Report the progress until all are done; raises what one of them raised."""
+    """Report the progress until all are done; raises what one of them raised.
+
+    Raises:
+        BudgetExhausted: the time of all of them is over.
+    """
     left = set(running)
     while left:
         done, left = wait(left, timeout=REPORT_INTERVAL_S, return_when=FIRST_EXCEPTION)
         for future in done:
             future.result()
         ledger.report_with(parts)
+        if left and ledger.is_late:  # the parts' own times begin when they have threads
+            raise BudgetExhausted

@@ -25,10 +25,10 @@ from sim.strategy import Strategy
 class ZeroShot(Agent):
     """Lets a policy decide in Soap-v0, first always for its favourite config, then for what it draws.
 
-    Named strategies are priced first, at a simulation each. The first episode of favourites starts from data
-    parallelism, the next ones from the best strategy so far, as long as they find a better one; then come episodes
-    that are drawn, from the best again. Every state that an episode passes through is a strategy, and the best of all
-    is the result.
+    Data parallelism (inside the space, ``sim.strategies.start_strategy``) and other named strategies are priced first,
+    at a simulation each. The first episode of favourites starts from data parallelism, the next ones from the best
+    strategy so far, as long as they find a better one; then come episodes that are drawn, from the best again. Every
+    state that an episode passes through is a strategy, and the best of all is the result.
 
     Args:
         policy: a file that ``experiments/pretrain.py`` wrote; None takes ``network`` as it is before training, which
@@ -81,28 +81,37 @@ class ZeroShot(Agent):
             for count in (1, self.num_envs)
         )
         rng, drawn = np.random.default_rng(self.seed), 0
-        mdp.start()
+        start = ledger.start_strategy("data_parallel", rng)
+        first = _begun(one, start)
         for name in self.known:
             mdp.start(start_strategy(name, problem, rng))
         with torch_threads(self.num_threads), torch.no_grad():
             network = open_network(self._policy, self._network, self.seed)
             encoding = network.encode(tensors(observation.static))
             decide = partial(_chosen, network, encoding, self.temperature)
-            _play(one, None, decide)
+            _play(one, first, decide)
             before_ns = None
             while self.refine and ledger.best_ns != before_ns:
                 before_ns = ledger.best_ns
-                _play(one, ledger.best_strategy, decide)
+                _play(one, _begun(one, ledger.best_strategy), decide)
+            next_ones: Arrays | None = None
             while self.episodes is None or drawn < self.episodes:
-                _play(many, ledger.best_strategy if self.refine else None, partial(decide, rng=rng))
+                if self.refine or next_ones is None:
+                    next_ones = _begun(many, ledger.best_strategy if self.refine else start)
+                next_ones = _play(many, next_ones, partial(decide, rng=rng))
                 drawn += self.num_envs
 
 
-def _play(env: StrategyVectorEnv, start: Strategy | None, decide: Callable[[Arrays], NDArray[np.int64]]) -> None:
-    """One episode in each environment."""
-    observation, _ = env.reset(options={"strategy": start})
+def _begun(env: StrategyVectorEnv, start: Strategy) -> Arrays:
+    """The first observations of an episode in each environment."""
+    return env.reset(options={"strategy": start})[0]
+
+
+def _play(env: StrategyVectorEnv, observation: Arrays, decide: Callable[[Arrays], NDArray[np.int64]]) -> Arrays:
+    """The rest of these episodes; returns the first observations of the next ones, which start alike."""
     for _ in range(env.mdp.decisions.num_steps):
         observation, *_ = env.step(decide(observation))
+    return observation
 
 
 def _chosen(
@@ -116,5 +125,6 @@ def _chosen(
     logits = network(encoding, tensors(observation))[0].numpy()
     # The largest of logits with Gumbel noise is a draw from their softmax.
     noise = 0 if rng is None else temperature * rng.gumbel(size=logits.shape)
-    chosen: NDArray[np.int64] = (logits + noise).argmax(axis=1)
+    scores = np.where(observation["action_mask"] > 0, logits + noise, -np.inf)
+    chosen: NDArray[np.int64] = scores.argmax(axis=1)
     return chosen

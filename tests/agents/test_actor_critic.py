@@ -14,6 +14,7 @@ from agents.actor_critic import ActorCritic
 from agents.budget import Budget
 from agents.errors import AgentError
 from agents.mcmc import Mcmc
+from agents.parallel_chains import ParallelChains
 from agents.policy_file import load_policy, save_policy
 from envs.vector import SoapImproveVectorEnv, SoapVectorEnv
 from experiments.construct import construct
@@ -52,6 +53,28 @@ def test_stops_within_its_time(problem: Problem) -> None:
     result = ppo().search(problem, Budget(seconds=0.5))
 
     assert result.simulations > 0
+
+
+def test_its_time_can_end_in_the_middle_of_an_update(problem: Problem) -> None:
+    agent = ppo("agent.algorithm.n_steps=4", "agent.algorithm.n_epochs=100000")
+    result = agent.search(problem, Budget(seconds=1.0))
+
+    assert result.seconds < 4.0
+
+
+def test_weights_that_are_no_numbers_any_more_are_reported(problem: Problem) -> None:
+    with pytest.raises(AgentError) as error:
+        ppo("agent.learning_rate=1e30").search(problem, Budget(simulations=2000))
+
+    assert str(error.value) == (
+        "the policy's weights are no numbers any more: it learned in too large steps; choose a smaller learning_rate"
+    )
+
+
+def test_a_seed_of_more_than_32_bits_is_a_seed(problem: Problem) -> None:
+    result = ppo(seed=2**32 + 1).search(problem, Budget(simulations=20))
+
+    assert result.simulations == 20
 
 
 def test_same_seed_finds_the_same_strategy(problem: Problem) -> None:
@@ -134,6 +157,17 @@ def test_impossible_number_is_refused(name: str) -> None:
     assert str(error.value) == f"agent.{name} must be positive, not 0"
 
 
+def test_several_at_the_same_time_are_refused_since_they_would_share_random_numbers(problem: Problem) -> None:
+    chains = ParallelChains(search=ppo, num_chains=2, num_threads=2, seed=0)
+    with pytest.raises(AgentError) as error:
+        chains.search(problem, Budget(simulations=100))
+
+    assert str(error.value) == (
+        "ActorCritic draws from the random numbers of the whole process, so searches of it at the same time would not "
+        "repeat themselves; choose agent.num_threads=1"
+    )
+
+
 def test_entropy_coefficient_of_an_algorithm_that_has_none_is_refused() -> None:
     with pytest.raises(AgentError) as error:
         ppo(algorithm=TRPO, entropy_coefficient=0.1)
@@ -144,6 +178,29 @@ def test_entropy_coefficient_of_an_algorithm_that_has_none_is_refused() -> None:
 def test_keyword_that_the_agent_gives_is_refused_of_the_algorithm() -> None:
     with pytest.raises(AgentError, match=r"agent\.algorithm\.seed is not for the algorithm alone"):
         ppo("+agent.algorithm.seed=3")
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["n_steps=0"], "agent.algorithm.n_steps must be at least 1, not 0"),
+        (["n_epochs=0"], "agent.algorithm.n_epochs must be at least 1, not 0"),
+        (["batch_size=-1"], "agent.algorithm.batch_size must be at least 1, not -1"),
+        (["gamma=2"], "agent.algorithm.gamma must be between 0 and 1, not 2"),
+        (["gae_lambda=-1"], "agent.algorithm.gae_lambda must be between 0 and 1, not -1"),
+        (["clip_range=null"], "agent.algorithm.clip_range must be a positive number, not None"),
+        (
+            ["n_steps=4", "batch_size=9"],
+            "agent.num_envs=16 times agent.algorithm.n_steps=4 decisions leave a minibatch of a single one with "
+            "agent.algorithm.batch_size=9, whose advantages cannot be normalised; choose another batch_size",
+        ),
+    ],
+)
+def test_values_that_the_algorithm_cannot_work_with_are_refused(overrides: list[str], message: str) -> None:
+    with pytest.raises(AgentError) as refusal:
+        ppo(*(f"agent.algorithm.{override}" for override in overrides))
+
+    assert str(refusal.value) == message
 
 
 @pytest.mark.parametrize(

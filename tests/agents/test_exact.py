@@ -95,6 +95,12 @@ def test_the_optimum_of_lenet_on_four_devices_is_proven() -> None:
     assert result.notes["gap"] == 0.0
 
 
+def test_a_time_that_is_over_before_the_first_search_is_no_fault_of_the_user() -> None:
+    result = branch_and_bound(num_threads=1).search(small_lenet(), Budget(seconds=1e-9))
+
+    assert result.simulations == 0
+
+
 def test_enumeration_of_a_large_space_is_refused() -> None:
     with pytest.raises(AgentError) as refusal:
         exhaustive(num_threads=1).search(small_lenet(4, "block"), ALL)

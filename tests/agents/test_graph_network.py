@@ -9,7 +9,7 @@ import pytest
 import torch
 from stable_baselines3.common.utils import obs_as_tensor
 
-from agents.errors import PolicyFileError
+from agents.errors import AgentError, PolicyFileError
 from agents.graph_network import GraphNetwork, Tensors, tensors
 from agents.policy import StrategyPolicy
 from agents.policy_file import load_policy, open_network, read_about, save_policy
@@ -125,6 +125,13 @@ def test_a_policy_of_other_features_is_refused(tmp_path: Path) -> None:
 
     message = "was trained on other features than the environment's; train it again"
     assert str(error.value) == f"policy file '{path}' {message}"
+
+
+def test_a_network_without_width_is_refused() -> None:
+    with pytest.raises(AgentError) as refusal:
+        GraphNetwork(width=0, num_rounds=1, prior=0.0)
+
+    assert str(refusal.value) == "network.width=0 must be at least 1 and network.num_rounds=1 at least 0"
 
 
 def test_an_empty_name_is_no_policy_file() -> None:

@@ -5,6 +5,7 @@ from functools import partial
 
 import numpy as np
 import pytest
+import torch
 from searches import large_neighbourhood
 
 from agents.adviser import Adviser, advised_space
@@ -15,6 +16,7 @@ from agents.graph_network import GraphNetwork
 from agents.guided_mcmc import GuidedMcmc
 from agents.ledger import Ledger
 from agents.policy_descent import PolicyDescent
+from agents.policy_file import open_network
 from sim.models.lenet import lenet
 from sim.models.nmt import nmt
 from sim.operator_graph import OperatorGraph
@@ -85,6 +87,15 @@ def test_on_nmt_it_beats_data_parallelism(search: Callable[..., Agent]) -> None:
     assert search(seed=0).search(problem, Budget(simulations=600)).cost_ns < problem.data_parallel_ns
 
 
+def test_drawing_a_network_leaves_the_random_numbers_of_the_process_alone() -> None:
+    torch.manual_seed(1)
+    expected = torch.rand(3).tolist()
+    torch.manual_seed(1)
+    open_network(None, network, seed=0)
+
+    assert torch.rand(3).tolist() == expected
+
+
 def test_without_a_limit_of_the_width_the_descent_certifies() -> None:
     graph = OperatorGraph(LENET.operators[:3], name="start of lenet")
     topology = load_topology("p100_cluster", num_devices=2)
@@ -131,7 +142,7 @@ def test_logits_of_aligned_configs_are_found_among_all_blocks() -> None:
 def test_the_rollout_pays_for_data_parallelism_and_each_operator() -> None:
     ledger = Ledger(problem_of(LENET), Budget(simulations=1000), lambda progress: None)
     adviser = Adviser(ledger.problem, network(), advised_space(ledger.problem, aligned_only=True), ledger)
-    adviser.rollout()
+    adviser.rollout(ledger.problem.data_parallel)
 
     assert ledger.simulations == 1 + len(LENET)
 

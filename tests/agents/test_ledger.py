@@ -102,6 +102,13 @@ def test_a_budget_of_seconds_ends_the_search(problem: Problem) -> None:
     assert 0.2 <= result.seconds < 2.0
 
 
+def test_of_a_time_that_is_over_nothing_is_shared(problem: Problem) -> None:
+    ledger = Ledger(problem, Budget(seconds=1e-9), lambda progress: None)
+
+    with pytest.raises(BudgetExhausted):
+        ledger.share(2)
+
+
 def test_forks_share_the_account(problem: Problem) -> None:
     ledger = Ledger(problem, Budget(simulations=10), lambda progress: None)
     ledger.simulation().fork().propose(0, problem.space.config(0, 3))

@@ -1,6 +1,7 @@
 """Best response, large neighbourhood search, annealing and parallel chains."""
 
 import itertools
+import time
 from collections.abc import Callable
 from functools import partial
 from random import Random
@@ -208,9 +209,22 @@ def test_what_takes_no_part_in_the_longest_chain_is_not_critical() -> None:
 
 def test_the_temperature_falls_geometrically_from_the_hottest_to_the_coldest() -> None:
     agent = Annealing(start="random", hottest=0.1, coldest=0.001, stages=3, seed=0)
-    temperatures = [agent.temperature(stage) for stage in range(3)]
+    temperatures = [agent.temperature(stage, 3) for stage in range(3)]
 
     assert temperatures == pytest.approx([0.1, 0.01, 0.001])
+
+
+def test_more_stages_than_simulations_cool_down_all_the_same(bandit: Problem) -> None:
+    agent = Annealing(start="data_parallel", hottest=1.0, coldest=1e-9, stages=10**12, seed=0)
+    result = agent.search(bandit, Budget(simulations=50))
+
+    assert result.simulations == 50
+
+
+def test_any_slack_can_be_asked_for(bandit: Problem) -> None:
+    agent = large_neighbourhood(slack=1e30, threshold=1e30, seed=0)
+
+    assert agent.search(bandit, Budget(simulations=50)).simulations == 50
 
 
 def test_a_cold_walk_does_not_climb(bandit: Problem) -> None:
@@ -293,6 +307,21 @@ def test_chains_report_their_progress_together() -> None:
     parallel_chains(seed=0, search=annealing).search(problem_of(NMT), Budget(simulations=900), reports.append)
 
     assert (reports[-1].simulations, reports[-1].fraction) == (900, 1.0)
+
+
+def test_the_time_of_all_chains_is_over_when_that_of_the_search_is() -> None:
+    class Deaf(Agent):
+        """Prices nothing for a while, then goes on as long as the ledger lets it."""
+
+        def run(self, problem: Problem, ledger: Ledger) -> None:
+            time.sleep(0.5)
+            simulation = ledger.simulation()
+            while True:
+                simulation.restart(problem.data_parallel)
+
+    chains = parallel_chains(seed=0, search=Deaf, num_chains=6, num_threads=1)
+
+    assert chains.search(problem_of(LENET), Budget(seconds=0.6)).seconds < 2.5
 
 
 def test_a_fault_in_one_chain_ends_all() -> None:

@@ -96,10 +96,17 @@ def test_a_first_episode_of_favourites_is_what_the_teacher_does(problem: Problem
     assert problem.data_parallel_ns / taught.cost_ns == pytest.approx(lesson.speedup, rel=0.01)
 
 
+def test_no_temperature_makes_zero_shot_draw_what_is_illegal(problem: Problem) -> None:
+    result = zero_shot(episodes=20, temperature=1e30).search(problem, Budget(simulations=100))
+
+    assert result.simulations == 100
+
+
 def test_zero_shot_ends_after_its_episodes(problem: Problem) -> None:
     result = zero_shot(episodes=4).search(problem, Budget(simulations=10_000))
 
-    assert result.simulations == 1 + (1 + 4) * len(problem.graph)
+    # The start is priced for the favourites, and once for all that are drawn.
+    assert result.simulations == 2 + (1 + 4) * len(problem.graph)
 
 
 def test_zero_shot_spends_exactly_its_budget(problem: Problem) -> None:
