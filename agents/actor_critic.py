@@ -1,7 +1,9 @@
 """ActorCritic: an algorithm of Stable-Baselines3 learns, decision by decision, which configs to choose."""
 
 import inspect
+import math
 from collections.abc import Callable
+from copy import deepcopy
 from typing import Any
 
 import numpy as np
@@ -40,8 +42,9 @@ class ActorCritic(Agent):
 
     Every state that an episode passes through is a strategy, and the best of them is the result. Episodes begin with
     data parallelism (inside the space, ``sim.strategies.start_strategy``), or with the best strategy so far: then the
-    policy learns to improve what it has found. Learning rate and entropy coefficient fall linearly to 0 with the
-    budget.
+    policy learns to improve what it has found. Once it has become certain that nothing does, it tries nothing more; so
+    it is forgotten then, and learned anew from the best strategy. Learning rate and entropy coefficient fall linearly
+    to 0 with the budget.
 
     Args:
         algorithm: from policy class, environment, and the keywords that all of them share.
@@ -51,6 +54,8 @@ class ActorCritic(Agent):
         aligned_only: choose among the configs of the variant ``aligned``, which is part of every other one; False takes
             the problem's space as it is, which must be enumerable then.
         refine: whether episodes begin with the best strategy that was found before the last update.
+        certain: mean entropy of the decisions between two updates, nats, below which the network gets the weights back
+            that it had at the start; 0 never does.
         reward: judges each step.
         num_envs: episodes at a time.
         learning_rate: at the start.
@@ -74,6 +79,7 @@ class ActorCritic(Agent):
         policy: str | None,
         aligned_only: bool,
         refine: bool,
+        certain: float,
         reward: Reward,
         num_envs: int,
         learning_rate: float,
@@ -87,7 +93,9 @@ class ActorCritic(Agent):
                 raise AgentError(f"agent.{name} must be positive, not {value}")
         self._algorithm, self._environment, self._network = algorithm, environment, network
         self._policy = policy
-        self.aligned_only, self.refine, self.reward = aligned_only, refine, reward
+        if not certain >= 0:
+            raise AgentError(f"agent.certain must be 0 or more, not {certain}")
+        self.aligned_only, self.refine, self.certain, self.reward = aligned_only, refine, certain, reward
         self.num_envs, self.num_threads = num_envs, num_threads
         self._check_algorithm(entropy_coefficient)
         self.learning_rate, self.entropy_coefficient = learning_rate, entropy_coefficient
@@ -142,20 +150,33 @@ class ActorCritic(Agent):
 
 
 class _Watch(BaseCallback):
-    """Lowers the entropy coefficient as the budget is spent, chooses where episodes begin, and notes how they end."""
+    """Lowers the entropy coefficient, chooses where episodes begin, notes how they end, renews a certain policy."""
+
+    model: OnPolicyAlgorithm
 
     def __init__(self, agent: ActorCritic, ledger: Ledger, adapter: VectorAdapter) -> None:
         super().__init__()
         self._agent, self._ledger, self._adapter = agent, ledger, adapter
+        self._entropy = math.inf
+
+    def _on_training_start(self) -> None:
+        policy = self.model.policy
+        self._untrained = deepcopy((policy.state_dict(), policy.optimizer.state_dict()))
 
     def _on_rollout_start(self) -> None:
-        assert isinstance(self.model, OnPolicyAlgorithm)
         self.model.ent_coef = self._agent.entropy_coefficient * (1 - self._ledger.progress().fraction)
         start = self._adapter.start
         assert start is not None, "the agent chooses it"
         if self._agent.refine and (best := self._ledger.best_strategy).configs != start.configs:
             self._adapter.start = best
             self._adapter.env.start_from(best)
+        if self._entropy < self._agent.certain:
+            weights, moments = self._untrained
+            self.model.policy.load_state_dict(weights)
+            self.model.policy.optimizer.load_state_dict(moments)
+
+    def _on_rollout_end(self) -> None:
+        self._entropy = -float(self.model.rollout_buffer.log_probs.mean())
 
     def _on_step(self) -> bool:
         done: Any = np.flatnonzero(self.locals["dones"])

@@ -1,5 +1,6 @@
 """Actor-critic algorithms spend exactly their budget, repeat themselves, and learn."""
 
+import math
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from sb3_contrib import TRPO
 from agents.actor_critic import ActorCritic
 from agents.budget import Budget
 from agents.errors import AgentError
+from agents.graph_network import GraphNetwork
 from agents.mcmc import Mcmc
 from agents.parallel_chains import ParallelChains
 from agents.policy_file import load_policy, save_policy
@@ -147,6 +149,33 @@ def test_episodes_begin_with_the_best_strategy_so_far(problem: Problem, refine: 
     assert bool(costs_ns) == has_other_starts
     assert costs_ns == sorted(set(costs_ns), reverse=True)
     assert all(result.cost_ns <= cost_ns < problem.data_parallel_ns for cost_ns in costs_ns)
+
+
+@pytest.mark.parametrize(("certain", "is_renewed"), [(math.inf, True), (0.0, False)])
+def test_a_policy_that_has_become_certain_is_learned_anew(problem: Problem, certain: float, is_renewed: bool) -> None:
+    networks: list[GraphNetwork] = []
+    weights: list[float] = []
+
+    def make() -> GraphNetwork:
+        networks.append(GraphNetwork(width=8, num_rounds=1, prior=8.0))
+        return networks[-1]
+
+    class Watched(SoapVectorEnv):
+        def step(self, actions: Any) -> Any:
+            weights.append(sum(float(weight.abs().sum()) for weight in networks[0].parameters()))
+            return super().step(actions)
+
+    agent = ppo(environment=Watched, network=make, certain=certain)
+    agent.search(problem, Budget(simulations=2000))
+
+    assert (len(set(weights)) == 1) == is_renewed
+
+
+def test_negative_entropy_is_refused() -> None:
+    with pytest.raises(AgentError) as error:
+        ppo(certain=-1.0)
+
+    assert str(error.value) == "agent.certain must be 0 or more, not -1.0"
 
 
 @pytest.mark.parametrize("name", ["num_envs", "learning_rate", "num_threads"])
