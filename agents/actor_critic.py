@@ -43,8 +43,8 @@ class ActorCritic(Agent):
     Every state that an episode passes through is a strategy, and the best of them is the result. Episodes begin with
     data parallelism (inside the space, ``sim.strategies.start_strategy``), or with the best strategy so far: then the
     policy learns to improve what it has found. Once it has become certain that nothing does, it tries nothing more; so
-    it is forgotten then, and learned anew from the best strategy. Learning rate and entropy coefficient fall linearly
-    to 0 with the budget.
+    it is forgotten then, and learned anew from the best strategy, if as much of the budget is left as it took. Learning
+    rate and entropy coefficient fall linearly to 0 with the budget.
 
     Args:
         algorithm: from policy class, environment, and the keywords that all of them share.
@@ -55,7 +55,7 @@ class ActorCritic(Agent):
             the problem's space as it is, which must be enumerable then.
         refine: whether episodes begin with the best strategy that was found before the last update.
         certain: mean entropy of the decisions between two updates, nats, below which the network gets the weights back
-            that it had at the start; 0 never does.
+            that it had at the start, if as much of the budget is left as it took; 0 never does.
         reward: judges each step.
         num_envs: episodes at a time.
         learning_rate: at the start.
@@ -157,20 +157,22 @@ class _Watch(BaseCallback):
     def __init__(self, agent: ActorCritic, ledger: Ledger, adapter: VectorAdapter) -> None:
         super().__init__()
         self._agent, self._ledger, self._adapter = agent, ledger, adapter
-        self._entropy = math.inf
+        self._entropy, self._begun = math.inf, 0.0
 
     def _on_training_start(self) -> None:
         policy = self.model.policy
         self._untrained = deepcopy((policy.state_dict(), policy.optimizer.state_dict()))
 
     def _on_rollout_start(self) -> None:
-        self.model.ent_coef = self._agent.entropy_coefficient * (1 - self._ledger.progress().fraction)
+        fraction = self._ledger.progress().fraction
+        self.model.ent_coef = self._agent.entropy_coefficient * (1 - fraction)
         start = self._adapter.start
         assert start is not None, "the agent chooses it"
         if self._agent.refine and (best := self._ledger.best_strategy).configs != start.configs:
             self._adapter.start = best
             self._adapter.env.start_from(best)
-        if self._entropy < self._agent.certain:
+        if self._entropy < self._agent.certain and 1 - fraction >= fraction - self._begun:
+            self._begun = fraction
             weights, moments = self._untrained
             self.model.policy.load_state_dict(weights)
             self.model.policy.optimizer.load_state_dict(moments)

@@ -162,13 +162,14 @@ def test_a_policy_that_has_become_certain_is_learned_anew(problem: Problem, cert
 
     class Watched(SoapVectorEnv):
         def step(self, actions: Any) -> Any:
-            weights.append(sum(float(weight.abs().sum()) for weight in networks[0].parameters()))
+            weights.append(sum(weight.abs().sum().item() for weight in networks[0].parameters()))
             return super().step(actions)
 
     agent = ppo(environment=Watched, network=make, certain=certain)
     agent.search(problem, Budget(simulations=2000))
 
-    assert (len(set(weights)) == 1) == is_renewed
+    first_rollout = 32
+    assert (weights.count(weights[0]) > first_rollout) == is_renewed
 
 
 def test_negative_entropy_is_refused() -> None:
