@@ -42,9 +42,10 @@ def result_table(record: Record, simulations: Mapping[str, Simulation], *, folde
         asked = f"{record.num_unmeasured} of {record.num_part_shapes} part shapes"
         lines.insert(0, f"warning: {asked} were not measured and have analytic times")
     if record.agent is not None:
+        counted = f"{record.simulations:,} simulation{'s' if record.simulations != 1 else ''}"
         lines.insert(
             0,
-            f"{record.simulations:,} simulations ({record.cutoffs:,} cut off early) in {record.search_seconds:.1f} s"
+            f"{counted} ({record.cutoffs:,} cut off early) in {record.search_seconds:.1f} s"
             + (", interrupted" if record.is_interrupted else ""),
         )
         lines[1:1] = [
