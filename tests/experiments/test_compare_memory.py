@@ -4,11 +4,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from found_runs import found_run
 from rich.console import Console
 
-from agents.curve_point import CurvePoint
 from experiments.comparison.comparison import Comparison, compare
-from experiments.comparison.found_run import FoundRun, Status
+from experiments.comparison.found_run import FoundRun
 from experiments.comparison.page import comparison_page
 from experiments.comparison.terminal import comparison_table
 
@@ -16,24 +16,7 @@ ROOT = Path("/runs")
 
 
 def found(agent: str, seed: int, best_ms: float, *, fits: bool) -> FoundRun:
-    record = {
-        "model": "nmt",
-        "topology": "p100_cluster",
-        "num_devices": 16,
-        "agent": agent,
-        "seed": seed,
-        "data_parallel_ms": 256.0,
-        "best_ms": best_ms,
-        "speedup": 256 / best_ms,
-        "lower_bound_ms": 64.0,
-        "simulations": 1000,
-        "search_seconds": 2.0,
-        "fits_memory": fits,
-        "configuration": {"agent": {"_target_": agent}, "budget": {"simulations": 1000}},
-    }
-    curve = [CurvePoint(1, 0.01, 256.0), CurvePoint(1000, 2.0, best_ms)]
-    folder = ROOT / f"{agent}{seed}"
-    return FoundRun(folder=folder, status=Status.FINISHED, reason="", record=record, curve=curve)
+    return found_run(ROOT / f"{agent}{seed}", agent, seed, best_ms, lower_bound_ms=64.0, fits=fits)
 
 
 @pytest.fixture(scope="module")

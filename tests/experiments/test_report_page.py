@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from found_runs import found_run
 
-from agents.curve_point import CurvePoint
 from experiments.comparison.comparison import compare
-from experiments.comparison.found_run import FoundRun, Status
+from experiments.comparison.found_run import FoundRun
 from experiments.comparison.page import comparison_page
 from experiments.strategy_picture import strategy_picture
 from sim.models.nmt import nmt
@@ -32,31 +32,16 @@ PROBLEM = "nmt on 16 of p100_cluster, sync.scheme=ring"
 
 
 def found(root: Path, agent: str, scheme: str, seed: int) -> FoundRun:
-    best_ms = {"mcmc": 220.0, "random": 300.0, "ppo": 230.0}[agent] + seed
-    record = {
-        "model": "nmt",
-        "topology": "p100_cluster",
-        "num_devices": 16,
-        "agent": agent,
-        "seed": seed,
-        "data_parallel_ms": 256.0,
-        "best_ms": best_ms,
-        "speedup": 256 / best_ms,
-        "lower_bound_ms": 150.0,
-        "simulations": 1000,
-        "search_seconds": 2.0,
-        "fits_memory": True,
-        "configuration": {
-            "agent": {"_target_": agent},
-            "budget": {"simulations": 1000},
-            "cost": {"_target_": "sim.costs.analytic.AnalyticCost"},
-            "space": {"variant": "block", "dims": "SOAP"},
-            "sync": {"scheme": scheme, "overlap": True},
-        },
-    }
-    curve = [CurvePoint(1, 0.01, 400.0), CurvePoint(500, 1.0, best_ms), CurvePoint(1000, 2.0, best_ms)]
-    folder = root / f"{agent}-{scheme}-{seed}"
-    return FoundRun(folder=folder, status=Status.FINISHED, reason="", record=record, curve=curve)
+    return found_run(
+        root / f"{agent}-{scheme}-{seed}",
+        agent,
+        seed,
+        {"mcmc": 220.0, "random": 300.0, "ppo": 230.0}[agent] + seed,
+        lower_bound_ms=150.0,
+        cost={"_target_": "sim.costs.analytic.AnalyticCost"},
+        space={"variant": "block", "dims": "SOAP"},
+        sync={"scheme": scheme, "overlap": True},
+    )
 
 
 def draw(folder: Path, strategy: Strategy, problem: Problem) -> None:
