@@ -128,7 +128,7 @@ class ActorCritic(Agent):
                 policy_kwargs={
                     "network": network,
                     "facts": env.observation.static,
-                    "look": lambda: ledger.look("learning"),
+                    "look": ledger.look,
                 },
                 seed=self.seed % NUM_SEEDS,
                 device="cpu",
